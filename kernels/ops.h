@@ -1,0 +1,83 @@
+/* ops.h - the builders, and row numbers, that ops.def expands to.
+ *
+ * Shapes: B sequences of T positions, C channels wide; "rows" are the leading
+ * dimensions of a tensor taken together. A tensor argument may be 0 where the
+ * comment says so. Every builder returns its first output, or 0 after a mistake
+ * (tide_program_check() tells), and names nodes after the current layer. */
+#ifndef TIDE_OPS_H
+#define TIDE_OPS_H
+#include "runtime/op.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What changes from step to step lives in device memory, so that a captured step replays
+ * unchanged: an input tensor "info" of type i32 and shape [16] holds this struct. */
+typedef struct TideStepInfo {
+    uint64_t seed;         /* of dropout                                                       */
+    int64_t  step;         /* updates done before this one                                     */
+    int32_t  micro;        /* micro-step inside the step                                       */
+    int32_t  row;          /* sampling: the row whose logits are wanted                        */
+    float    loss_scale;   /* d total / d row loss: 1 / valid targets of the whole step         */
+    float    grad_scale;   /* the update multiplies gradients by it (1 without loss scaling)    */
+    float    lr;           /* learning rate of this update                                     */
+    float    bias1, bias2; /* 1 - beta^t of AdamW, t = step + 1                                */
+    int32_t  reserved[3];
+} TideStepInfo;
+enum { TIDE_INFO_WORDS = 16 };
+
+/* A block of rows: rows [x_first, x_first + count) of the input become rows
+ * [y_first, ...) of the output. count 0: all rows, which is what most calls want. */
+typedef struct TideRows { int64_t count, x_first, y_first; } TideRows;
+
+/* Causal attention over packed heads: qkv is [B, T, (heads + 2 kv_heads) * head_dim], queries
+ * first, then keys, then values. head h reads kv head h / (heads / kv_heads). Dropout of
+ * probability p on the probabilities, keyed by site. Sequences [first, first + count) only
+ * (count 0: all) in attention_grad, whose output is then written block by block. */
+typedef struct TideAttention {
+    int     heads, kv_heads, head_dim;
+    float   dropout;
+    int     site;
+    int64_t first, count;
+} TideAttention;
+
+/* Cross entropy over the first `vocab` columns of logits (the rest is padding); a target of
+ * `ignore` gives no loss and no gradient. The logits are rows [first, ...) of the batch. */
+typedef struct TideClasses {
+    int     vocab;
+    int32_t ignore;
+    int64_t first;
+} TideClasses;
+
+/* One flat weight-decay group. p -= lr * (mhat / (sqrt(vhat) + eps) + decay * p), decoupled
+ * (Loshchilov and Hutter 2019). Gradients are multiplied by info.grad_scale and norm[1]. */
+typedef struct TideAdamW {
+    TideTensor parameter, gradient, m, v, norm, info; /* norm 0: no clipping */
+    TideTensor master;                                /* f32 copy of narrower parameters; 0: none */
+    float      beta1, beta2, eps, decay;
+} TideAdamW;
+
+#define TIDE_OP(name, ...) OP_##name,
+enum {
+#include "kernels/ops.def"
+    OP_COUNT
+};
+#undef TIDE_OP
+
+#define TIDE_OP(name, ...) TideTensor tide_##name(TideGraph *g, __VA_ARGS__); extern const OpDesc op_##name;
+#include "kernels/ops.def"
+#undef TIDE_OP
+
+/* The loss of a language model and its gradient, in chunks of rows so that the whole logits
+ * [rows, vocab] never exist: per chunk the head's GEMM, the loss with its gradient written over
+ * the logits, and the head's two gradients. weight is [padded vocab, C]. Without `train` only
+ * the losses. Results: losses f32 [rows]; dx, the gradient of x (0 without train). */
+typedef struct TideLoss { TideTensor losses, dx; } TideLoss;
+TideLoss tide_linear_cross_entropy(TideGraph *g, TideTensor x, TideTensor weight, TideTensor targets,
+                                   TideTensor info, TideClasses c, int64_t chunk_rows, bool train);
+/* Rows of logits at a time: a function of the shape alone. */
+int64_t  tide_loss_chunk_rows(int64_t rows, int64_t padded_vocab);
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,89 @@
+/* backend.h - all that a device must be able to do. */
+#ifndef TIDE_BACKEND_H
+#define TIDE_BACKEND_H
+#include "runtime/op.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct Device  Device;  /* private to each backend */
+typedef struct Stream  Stream;
+typedef struct Event   Event;
+typedef struct Capture Capture; /* a recorded sequence of work that can be replayed */
+
+/* One launch. Pointers are addresses inside the device arena. Scratch bytes come
+ * from Kernel.scratch; in[i] and in_info[i] are NULL where an input is left out. */
+typedef struct KernelCall {
+    const Node          *node;
+    const Tensor *const *in_info, *const *out_info;
+    void *const         *in;
+    void *const         *out;
+    void                *scratch;
+    Stream              *stream;
+    Device              *device;
+} KernelCall;
+
+typedef struct Kernel {
+    /* Enqueue only: no allocation, no synchronization. A failure leaves its text with
+     * the device (Backend.message). */
+    TideStatus (*run)(const KernelCall *c);
+    /* Bytes of scratch, a function of shapes and attributes alone. NULL: none. */
+    size_t     (*scratch)(const Node *n, const Tensor *const *in, const Tensor *const *out);
+} Kernel;
+
+typedef struct MemoryInfo {
+    size_t total, free; /* of the device                                        */
+    size_t process;     /* taken by this process; 0 if the device cannot tell   */
+} MemoryInfo;
+
+typedef struct Backend {
+    const char          *name;
+    size_t               alignment; /* of every slot, a power of two */
+    const Kernel *const *kernels;   /* indexed by OpDesc.id          */
+    unsigned             types;     /* bit 1 << TideType: dtypes that its kernels have */
+
+    TideStatus (*open)(int ordinal, TideDeviceOptions options, Device **out);
+    void       (*close)(Device *d);
+    /* Text of the last failure of this device; d NULL: of open(). Never NULL. */
+    const char *(*message)(const Device *d);
+    /* Device, driver and library versions on one line: part of the numerics record. */
+    const char *(*versions)(const Device *d);
+    TideStatus (*memory)(Device *d, MemoryInfo *out);
+
+    TideStatus (*device_alloc)(Device *d, size_t bytes, void **out);
+    void       (*device_free)(Device *d, void *p, size_t bytes);
+    TideStatus (*host_alloc)(Device *d, size_t bytes, void **out); /* pinned */
+    void       (*host_free)(Device *d, void *p, size_t bytes);
+
+    /* Larger priority runs first when the device has to choose. */
+    TideStatus (*stream_new)(Device *d, int priority, Stream **out);
+    void       (*stream_free)(Stream *s);
+    TideStatus (*stream_sync)(Stream *s);
+    /* Async; addresses tell the direction. The source must stay valid. */
+    TideStatus (*copy)(Stream *s, void *to, const void *from, size_t bytes);
+    TideStatus (*fill)(Stream *s, void *to, int byte, size_t bytes);
+    /* Do nothing for a while, in order: for tests of races and profiles. */
+    TideStatus (*delay)(Stream *s, double seconds);
+
+    TideStatus (*event_new)(Device *d, Event **out);
+    void       (*event_free)(Event *e);
+    TideStatus (*event_record)(Stream *s, Event *e);
+    TideStatus (*event_wait)(Stream *s, Event *e); /* the newest record issued so far */
+    TideStatus (*event_sync)(Event *e);            /* the host waits                 */
+    /* Seconds between two events that are over. */
+    TideStatus (*event_seconds)(Event *from, Event *to, double *out);
+
+    /* Record what is issued between begin and end on streams that fork from s and join
+     * it again. A backend that cannot: capture_begin is NULL and work is issued anew. */
+    TideStatus (*capture_begin)(Stream *s);
+    TideStatus (*capture_end)(Stream *s, Capture **out);
+    TideStatus (*capture_replay)(Capture *c, Stream *s);
+    void       (*capture_free)(Capture *c);
+} Backend;
+
+extern const Backend cpu_backend;
+extern const Backend cuda_backend; /* only where it was built: see device.c */
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,77 @@
+/* graph.h - programs and graphs as the runtime sees them.
+ *
+ * A program owns every tensor, persistent or not, in one table, so that a tensor
+ * id means the same in all its graphs, in plans and in files. Graphs own nodes.
+ * Tensors and nodes are allocated one by one and never move. */
+#ifndef TIDE_GRAPH_H
+#define TIDE_GRAPH_H
+#include "runtime/backend.h"
+
+typedef struct Layer { char *name; int parent; } Layer; /* full name, "block0/mlp" */
+
+struct Tide {
+    const Backend *backend;  /* NULL: opening failed                       */
+    Device        *device;
+    char           name[32]; /* as given to tide_open(): "cpu", "cuda:0"   */
+    char           message[1024];
+};
+
+struct TideProgram {
+    Tide       *tide;
+    Tensor    **tensors; /* [n_tensors]; tensors[0] is NULL */
+    int         n_tensors;
+    TideGraph **graphs;  /* [n_graphs] */
+    int         n_graphs;
+    TideStatus  status;  /* of the first mistake */
+    char        mistake[512];
+};
+
+struct TideGraph {
+    TideProgram *program;
+    int          index;  /* in program->graphs */
+    char        *name;
+    Node       **nodes;  /* [n_nodes], in the order of execution; `again` nodes are skipped */
+    int          n_nodes;
+    Layer       *layers; /* [n_layers]; layers[0] is outside all, named "" */
+    int          n_layers;
+    int          layer;  /* the current one */
+    Phase        phase;  /* of the next node */
+    int         *grads;  /* [n_grads] by tensor id: its gradient, 0: none known */
+    int          n_grads;
+    bool        *wanted; /* [n_grads] by tensor id, while tide_backward() runs */
+};
+
+static inline const Tensor *program_tensor(const TideProgram *p, int id) { return id ? p->tensors[id] : NULL; }
+
+/* Leave a message with t and return status. */
+TideStatus tide_fail(Tide *t, TideStatus status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* The first node (not `again`) of g that writes tensor id; -1: none, an input or persistent. */
+int graph_producer(const TideGraph *g, int id);
+/* The `again` node of g that writes tensor id; -1: none. */
+int graph_again(const TideGraph *g, int id);
+
+/* A node that runs once and is not repeated: an update, a node that writes in place
+ * into a chain, or one that writes anything persistent. */
+bool node_is_once(const TideProgram *p, const Node *n);
+
+/* Do the bytes of persistent tensor id (a flat or a view) hold something at the start, or at the
+ * end, of graph g? Parameters and states always do. A gradient that does not accumulate
+ * holds something from its first write in a graph to the end of that graph, and in a graph that
+ * only reads it from the start to the last read. */
+bool tensor_live_in(const TideGraph *g, int id);
+bool tensor_live_out(const TideGraph *g, int id);
+
+/* Scratch bytes that the program's device wants for a node. */
+size_t node_scratch(const TideProgram *p, const Node *n);
+double node_flops(const TideProgram *p, const Node *n);
+
+/* Fill in_info[n->n_in] and out_info[n->n_out] of a node. */
+void node_infos(const TideProgram *p, const Node *n, const Tensor **in_info, const Tensor **out_info);
+
+/* A hash (FNV-1a, 64 bit) of all graphs: names, shapes, ops, attributes, order. */
+uint64_t program_hash(const TideProgram *p);
+/* A hash of all that decides bits besides the graph: device kind and its choices. */
+uint64_t numerics_hash(const TideProgram *p);
+
+#endif
