@@ -1,0 +1,53 @@
+/* model.h - a model to train: its configuration, its program of four graphs, and the tensors
+ * that a training loop writes and reads. Models only build graphs: no memory, no device calls. */
+#ifndef TIDE_MODEL_H
+#define TIDE_MODEL_H
+#include "runtime/tide.h"
+#include "kernels/ops.h"
+
+typedef struct ModelConfig {
+    char    name[64];
+    char    family[16];            /* "gpt", "mlp": a row of the table in model.c            */
+    int     layers, width, heads, kv_heads, vocab;
+    int     seq, batch;            /* positions of a sequence, sequences of a micro-step     */
+    int     padded_vocab;          /* 0: vocab rounded up to a multiple of 128               */
+    float   dropout, attn_dropout; /* of embeddings and residuals; of attention probabilities */
+    bool    no_bias;               /* no biases in linear layers and layernorms              */
+    bool    gelu_erf;              /* else the tanh approximation                            */
+    int64_t loss_chunk;            /* rows of logits at a time; 0: tide_loss_chunk_rows()    */
+    /* training */
+    int     accum;                 /* micro-steps of an update; 0 means 1                    */
+    float   beta1, beta2, eps, weight_decay, clip; /* clip 0: none */
+} ModelConfig;
+
+typedef struct Model {
+    ModelConfig  config;  /* with every default filled in */
+    TideProgram *program; /* owned */
+    /* micro must be graph 0: its activations have fates. */
+    TideGraph   *micro, *update, *eval, *sample; /* sample NULL: the family cannot */
+    /* micro-step: tokens and targets i32 [batch, seq] (an mlp: x f32 [batch, width], targets
+     * i32 [batch]); info as TideStepInfo. loss: f32 [1], the sum of the row losses of the update's
+     * micro-steps so far, an output of micro and of update. */
+    TideTensor   tokens, targets, info, loss;
+    TideTensor   update_info, norm;   /* norm: f32 [2] global gradient norm, clip coefficient; output */
+    TideTensor   eval_tokens, eval_targets, eval_info, eval_loss; /* eval_loss: sum, output of eval */
+    TideTensor   sample_tokens, sample_info, sample_logits; /* [1, seq]; logits f32 [padded_vocab] of info.row */
+} Model;
+
+/* Fill a configuration by preset name (gpt2-124m gpt2-355m gpt2-774m gpt2-1558m gpt-char mlp), training
+ * hyperparameters at their defaults; false if there is none of that name. */
+bool        model_preset(const char *name, ModelConfig *out);
+/* Names of the presets in order; NULL past the last. */
+const char *model_preset_name(int i);
+
+/* Build the program. On failure tide_message(t) names the field and the numbers; *out is NULL. */
+TideStatus  model_new(Tide *t, const ModelConfig *config, Model **out);
+void        model_free(Model *m);
+int64_t     model_parameters(const Model *m); /* elements, padding of the vocabulary not counted */
+double      model_flops_per_token(const Model *m); /* 6N + 12 L C T, N without positions: anchors of MFU */
+
+/* Write the starting weights (GPT-2's: N(0, 0.02), residual projections N(0, 0.02 / sqrt(2 L)), biases 0,
+ * norms 1, padding rows 0), from Philox keyed by seed and parameter name; masters and moments too. */
+TideStatus  model_init(const Model *m, TideRun *r, uint64_t seed);
+
+#endif
