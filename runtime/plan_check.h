@@ -20,6 +20,13 @@ typedef struct Use {
     int version;                             /* what it holds; NONE: nothing of value */
 } Use;
 
+/* How one graph treats a tensor. Nodes are NONE where there is none. */
+typedef struct Fact {
+    int  first_in, first_out; /* the first nodes that read it, that write it            */
+    int  writes;              /* how often it is written, `again` aside: its last version */
+    bool live_in, live_out;   /* persistent: holds something before, after the graph    */
+} Fact;
+
 /* Views of a flat persistent tensor, in order of offset. */
 typedef struct Flat { int tensor; int first, n; } Flat;
 
@@ -34,11 +41,11 @@ typedef struct Proof {
     /* of the section that is being proven */
     const Section   *section;
     const TideGraph *graph;
-    int   *home;    /* [n_tensors] the slot at the home of a persistent tensor, or NONE     */
-    int   *stage;   /* [n_tensors] the slot in the staging memory, or NONE                  */
-    int   *writes;  /* [n_tensors] how often the graph writes it, `again` aside              */
+    Fact  *fact;    /* [n_tensors] what the graph says about each tensor                    */
     int   *wanted;  /* version of each input, then output, of each node in the graph's order */
     int   *wanted_at; /* [n_nodes] where a node's versions start in wanted                   */
+    int   *home;    /* [n_tensors] the slot at the home of a persistent tensor, or NONE     */
+    int   *stage;   /* [n_tensors] the slot in the staging memory, or NONE                  */
     int   *runs;    /* [n_nodes]                                                            */
     Clock *clock;   /* [n_steps] what each step knows when it ends                          */
     int   *rank;    /* [n_steps] position of a step in its lane, from 1                     */
@@ -56,8 +63,16 @@ TideStatus proof_refuse(const Proof *pr, const char *format, ...) __attribute__(
 /* Is step a over before step b starts, whatever the lanes' speeds? */
 bool proof_before(const Proof *pr, int a, int b);
 
-/* plan_check.c, plan_check_steps.c, plan_check_bytes.c: the chapters of the proof, in this order.
- * Each demands that the ones before it passed. */
+/* May node n run no more than once? */
+bool proof_runs_once(const Proof *pr, const Node *n);
+
+/* plan_check_graph.c: fill fact, wanted and wanted_at of the section's graph; carried: [n_tensors]. */
+void proof_read_graph(Proof *pr, const bool *carried);
+/* Which gradients keep something from one run of a graph to the next: some graph reads them first
+ * and writes them. fact: [n_tensors] of room. */
+void proof_find_carried(const TideProgram *p, Fact *fact, bool *carried);
+
+/* The chapters of the proof of a section, in this order; each demands that those before it passed. */
 TideStatus proof_structure(Proof *pr); /* indices, sizes, arities, lanes                   */
 TideStatus proof_order(Proof *pr);     /* events, clocks; lanes open and close             */
 TideStatus proof_meaning(Proof *pr);   /* every read finds the right tensor and version    */

@@ -49,7 +49,7 @@ static void add_claim(Claims *c, Claim claim)
 /* Bytes of persistent tensor id at a place, used through slot (NONE: unused here). */
 static void claim_persistent(Claims *c, Claim at, int id, int slot)
 {
-    bool in = tensor_live_in(c->pr->graph, id), out = tensor_live_out(c->pr->graph, id);
+    bool in = c->pr->fact[id].live_in, out = c->pr->fact[id].live_out;
     bool used = slot != NONE && first_use(&c->pr->use[slot]) < INT_MAX;
 
     at.tensor = id;

@@ -140,7 +140,7 @@ static TideStatus run_node(Proof *pr, int step)
     const int  *arg = pr->section->args + s->first_arg;
     const int  *wanted = pr->wanted + pr->wanted_at[s->node];
 
-    if (pr->runs[s->node]++ > 0 && node_is_once(pr->program, n))
+    if (pr->runs[s->node]++ > 0 && proof_runs_once(pr, n))
         return proof_refuse(pr, "%s runs a node again that must run exactly once", step_text(pr, step).s);
     for (int i = 0; i < n->n_in; i++) {
         if (arg[i] == NONE) continue;
@@ -150,9 +150,9 @@ static TideStatus run_node(Proof *pr, int step)
                                 step_text(pr, step).s, wanted[i], i, slot_text(pr, arg[i]).s,
                                 pr->use[arg[i]].version);
     }
-    for (int i = n->n_in; i < n->n_in + n->op->n_out; i++)
+    for (int i = n->n_in; i < n->n_in + n->n_out; i++)
         if (arg[i] != NONE) TRY(write_slot(pr, step, arg[i], wanted[i]));
-    int scratch = arg[n->n_in + n->op->n_out];
+    int scratch = arg[n->n_in + n->n_out];
     return scratch == NONE ? TIDE_OK : write_slot(pr, step, scratch, NONE);
 }
 
@@ -176,7 +176,7 @@ static TideStatus every_node_ran(const Proof *pr)
 static TideStatus ends_with(const Proof *pr, int id, int slot, const char *what)
 {
     const char *name = program_tensor(pr->program, id)->name;
-    int writes = pr->writes[id];
+    int writes = pr->fact[id].writes;
 
     if (slot == NONE)
         return proof_refuse(pr, "%s %s (tensor %d) must end with version %d but has no slot there", what, name, id,
@@ -194,9 +194,9 @@ static TideStatus results_are_there(const Proof *pr)
 {
     for (int id = 1; id < pr->program->n_tensors; id++) {
         const Tensor *t = pr->program->tensors[id];
-        bool persistent = t->graph < 0, written = pr->writes[id] > 0;
+        bool persistent = t->graph < 0, written = pr->fact[id].writes > 0;
 
-        if (persistent && (written || pr->home[id] != NONE) && tensor_live_out(pr->graph, id))
+        if (persistent && (written || pr->home[id] != NONE) && pr->fact[id].live_out)
             TRY(ends_with(pr, id, pr->home[id], "at home,"));
         if (t->output && (t->graph == pr->graph->index || (persistent && pr->stage[id] != NONE)))
             TRY(ends_with(pr, id, pr->stage[id], "output"));
