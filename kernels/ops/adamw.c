@@ -1,7 +1,7 @@
 /* adamw.c - one step of AdamW over a flat weight-decay group, in place (see ops.h).
  *
  *     in   gradient, info, norm or left out, parameter, m, v, master or left out
- *     out  parameter, m, v, master (unused where there is none) */
+ *     out  parameter, m, v, master (left out where there is none) */
 #include "kernels/ops/shape.h"
 
 static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
@@ -9,10 +9,10 @@ static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
     const Tensor *gradient = in[0], *norm = in[2];
     bool fit = is_info(in[1]) && (!norm || is_vector(norm, 2));
     (void)n;
+    (void)out; /* they exist already */
 
     for (int i = 3; i < 7; i++) /* flat tensors of one layout */
         fit = fit && (!in[i] || (is_float(in[i]) && shape_equal(in[i]->shape, gradient->shape)));
-    infer_unused(&out[3]);
     return fit && is_float(gradient);
 }
 

@@ -5,7 +5,7 @@
  *
  *     in   x [.., C], mean f32 [rows], rstd f32 [rows], weight [C], dy like x, residual like x or
  *          left out, then the gradients of weight and bias that are added to (0: written anew)
- *     out  dx like x, dweight [C], dbias [C]; unused where there is none
+ *     out  dx like x, dweight [C], dbias [C]; left out where there is none
  *
  * dx may take dy's memory: a row of dy is summed before the first element of its dx is written. */
 #include "kernels/ops/shape.h"
@@ -19,8 +19,6 @@ static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
     (void)n;
 
     infer_like(&out[0], x);
-    infer_unused(&out[1]);
-    infer_unused(&out[2]);
     return is_vector(in[1], rows) && is_vector(in[2], rows) && is_vector(in[3], shape_width(x->shape)) &&
            shape_equal(x->shape, dy->shape) && (!residual || shape_equal(x->shape, residual->shape));
 }

@@ -37,10 +37,6 @@ static inline void infer_vector(Tensor *t, TideType type, int64_t n)
     t->shape = (TideShape){ 1, { n } };
 }
 
-/* An output that this node has no use for (the gradient of a bias that is not there): one element
- * that nobody reads, because a node's outputs are counted by its op. */
-static inline void infer_unused(Tensor *t) { infer_vector(t, TIDE_F32, 1); }
-
 /* Make t look like another tensor. */
 static inline void infer_like(Tensor *t, const Tensor *other)
 {
