@@ -64,6 +64,9 @@ typedef struct Backend {
     TideStatus (*fill)(Stream *s, void *to, int byte, size_t bytes);
     /* Do nothing for a while, in order: for tests of races and profiles. */
     TideStatus (*delay)(Stream *s, double seconds);
+    /* Let kernel k run call c in the order of c->stream. What c points to, the node and the
+     * tensors' facts excepted, may change on return. */
+    TideStatus (*launch)(const Kernel *k, const KernelCall *c);
 
     TideStatus (*event_new)(Device *d, Event **out);
     void       (*event_free)(Event *e);
