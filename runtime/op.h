@@ -117,6 +117,9 @@ const Tensor *graph_tensor(const TideGraph *g, TideTensor x);
 /* Remember a mistake of the model ("batch 0"); the first one wins. */
 void       graph_refuse(TideGraph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Leave a message with t and return status. */
+TideStatus tide_fail(Tide *t, TideStatus status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 /* Elements and bytes of a shape, types. Cannot fail. */
 int64_t    shape_elements(TideShape s);
 size_t     type_bytes(TideType t);
