@@ -36,6 +36,7 @@ struct TideGraph {
     int          n_layers;
     int          layer;  /* the current one */
     Phase        phase;  /* of the next node */
+    const char  *prefix; /* while tide_backward() runs: names of new nodes start so; else NULL */
     int         *grads;  /* [n_grads] by tensor id: its gradient, 0: none known */
     int          n_grads;
     bool        *wanted; /* [n_grads] by tensor id, while tide_backward() runs */

@@ -88,7 +88,7 @@ typedef struct NodeSpec {
 } NodeSpec;
 
 /* Append a node; used by the builders in kernels/ops. Returns out[0], or 0 after
- * a mistake. The id of the new node is graph_newest(). */
+ * a mistake. */
 TideTensor graph_append(TideGraph *g, NodeSpec spec);
 
 /* Output i of the node that wrote x first: mean and rstd of a layernorm, say. */
@@ -106,6 +106,9 @@ TideTensor graph_param_grad(TideGraph *g, TideTensor parameter, bool *add);
 /* While OpDesc.grad runs: take what other uses of x already gave to its gradient
  * (0: nothing). The op must then include it in its own din for x. */
 TideTensor graph_take_grad(TideGraph *g, TideTensor x);
+
+/* The phase of the nodes appended from now on; a new graph starts forward. */
+void       graph_phase(TideGraph *g, Phase phase);
 
 /* For the builders: facts about a tensor of the graph. NULL for tensor 0. */
 const Tensor *graph_tensor(const TideGraph *g, TideTensor x);

@@ -1,0 +1,391 @@
+/* graph.c - nodes, layers and names; who writes and reads what.
+ *
+ * Declaring never fails loudly: the first mistake is remembered in the program, with the
+ * op, the layer and the shapes, and every later builder returns tensor 0. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/base.h"
+#include "runtime/program.h"
+
+/* ---- Graphs and layers -------------------------------------------------- */
+
+static bool graph_add_layer(TideGraph *g, char *name)
+{
+    if (!name || !program_grow(g->program, &g->layers, g->n_layers, sizeof *g->layers)) {
+        free(name);
+        return false;
+    }
+    g->layers[g->n_layers] = (Layer){ name, g->layer };
+    g->layer = g->n_layers++;
+    return true;
+}
+
+TideGraph *tide_graph_new(TideProgram *p, const char *name)
+{
+    if (!p || p->status) return NULL;
+    TideGraph *g = calloc(1, sizeof *g);
+
+    if (!g || !program_grow(p, &p->graphs, p->n_graphs, sizeof *p->graphs)) {
+        program_refuse(p, TIDE_NO_MEMORY, "no memory for graph %s", name);
+        free(g);
+        return NULL;
+    }
+    g->program = p;
+    g->index = p->n_graphs;
+    p->graphs[p->n_graphs++] = g;
+    g->name = program_format(p, "%s", name);
+    graph_add_layer(g, program_format(p, "%s", ""));
+    return g;
+}
+
+static void node_free(Node *n)
+{
+    free(n->name);
+    free(n->in);
+    free(n);
+}
+
+void graph_free(TideGraph *g)
+{
+    for (int i = 0; i < g->n_nodes; i++) node_free(g->nodes[i]);
+    for (int i = 0; i < g->n_layers; i++) free(g->layers[i].name);
+    free(g->nodes);
+    free(g->layers);
+    free(g->name);
+    free(g->grads);
+    free(g->wanted);
+    free(g);
+}
+
+TideProgram *tide_graph_program(const TideGraph *g)
+{
+    return g ? g->program : NULL;
+}
+int tide_graph_index(const TideGraph *g)
+{
+    return g->index;
+}
+void graph_phase(TideGraph *g, Phase phase)
+{
+    if (g) g->phase = phase;
+}
+
+static bool broken(const TideGraph *g)
+{
+    return !g || g->program->status;
+}
+
+void tide_layer_begin(TideGraph *g, const char *name)
+{
+    if (broken(g)) return;
+    const char *outer = g->layers[g->layer].name;
+
+    graph_add_layer(g, program_format(g->program, "%s%s%s", outer, *outer ? "/" : "", name));
+}
+
+void tide_layer_end(TideGraph *g)
+{
+    if (broken(g)) return;
+    assert(g->layer > 0);
+    g->layer = g->layers[g->layer].parent;
+}
+
+/* ---- Who writes and reads ----------------------------------------------- */
+
+static bool writes(const Node *n, int id)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i].id == id) return true;
+    return false;
+}
+
+static bool reads(const Node *n, int id)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i].id == id) return true;
+    return false;
+}
+
+int graph_producer(const TideGraph *g, int id)
+{
+    for (int i = 0; id && i < g->n_nodes; i++)
+        if (!g->nodes[i]->again && writes(g->nodes[i], id)) return i;
+    return -1;
+}
+
+int graph_again(const TideGraph *g, int id)
+{
+    for (int i = 0; id && i < g->n_nodes; i++)
+        if (g->nodes[i]->again && writes(g->nodes[i], id)) return i;
+    return -1;
+}
+
+TideTensor graph_sibling(const TideGraph *g, TideTensor x, int i)
+{
+    int n = broken(g) ? -1 : graph_producer(g, x.id);
+
+    assert(n < 0 || i < g->nodes[n]->n_out);
+    return n < 0 ? (TideTensor){ 0 } : g->nodes[n]->out[i];
+}
+
+bool node_is_once(const TideProgram *p, const Node *n)
+{
+    if (n->op->facts & OP_ONCE) return true;
+    for (int i = 0; i < n->n_out; i++) {
+        const Tensor *t = program_tensor(p, n->out[i].id);
+        if (!t) continue;
+        if (t->graph < 0 || reads(n, n->out[i].id)) return true;
+        const TideGraph *g = p->graphs[t->graph];
+        for (int j = 0; j < g->n_nodes; j++) /* part of a chain of writers */
+            if (g->nodes[j] != n && !g->nodes[j]->again && !n->again && writes(g->nodes[j], n->out[i].id))
+                return true;
+    }
+    return false;
+}
+
+/* Two names for bytes of one flat tensor: itself, a view of it, or its flat. */
+static bool overlaps(const TideProgram *p, int a, int b)
+{
+    return a && b && (a == b || p->tensors[a]->flat == b || p->tensors[b]->flat == a);
+}
+
+typedef struct Access {
+    bool read_first, written;
+} Access;
+
+static Access graph_access(const TideGraph *g, int id)
+{
+    Access a = { false, false };
+    bool seen = false;
+
+    for (int i = 0; i < g->n_nodes; i++) {
+        const Node *n = g->nodes[i];
+        bool in = false, out = false;
+        for (int j = 0; j < n->n_in; j++) in = in || overlaps(g->program, n->in[j].id, id);
+        for (int j = 0; j < n->n_out; j++) out = out || overlaps(g->program, n->out[j].id, id);
+        if (!seen && in) a.read_first = true;
+        seen = seen || in || out;
+        a.written = a.written || out;
+    }
+    return a;
+}
+
+/* Does a gradient carry something from one run of a graph to the next? It does where some graph
+ * both reads it first and writes it: adding micro-steps, and the update that sets it to zero. */
+static bool is_carried(const TideProgram *p, int id)
+{
+    if (p->tensors[id]->kind != TIDE_GRADIENT) return true;
+    for (int i = 0; i < p->n_graphs; i++) {
+        Access a = graph_access(p->graphs[i], id);
+        if (a.read_first && a.written) return true;
+    }
+    return false;
+}
+
+bool tensor_live_in(const TideGraph *g, int id)
+{
+    assert(g->program->tensors[id]->graph < 0);
+    return is_carried(g->program, id) || graph_access(g, id).read_first;
+}
+
+bool tensor_live_out(const TideGraph *g, int id)
+{
+    assert(g->program->tensors[id]->graph < 0);
+    return is_carried(g->program, id) || graph_access(g, id).written;
+}
+
+const Tensor *graph_tensor(const TideGraph *g, TideTensor x)
+{
+    return broken(g) ? NULL : program_tensor(g->program, x.id);
+}
+
+/* ---- Names -------------------------------------------------------------- */
+
+static bool name_is_taken(const TideGraph *g, const char *name)
+{
+    return tide_tensor_find(g->program, g, name).id != 0;
+}
+
+/* "layer/text", with #2, #3 ... behind it if a tensor of the graph is called so already. */
+static char *unique_name(TideGraph *g, const char *layer, const char *text)
+{
+    const char *slash = *layer ? "/" : "";
+    char *name = program_format(g->program, "%s%s%s", layer, slash, text);
+
+    for (int i = 2; name && name_is_taken(g, name); i++) {
+        free(name);
+        name = program_format(g->program, "%s%s%s#%d", layer, slash, text, i);
+    }
+    return name;
+}
+
+static void rename_tensor(TideGraph *g, int id, char *name)
+{
+    if (!name) return;
+    free(g->program->tensors[id]->name);
+    g->program->tensors[id]->name = name;
+}
+
+/* Nodes whose first output is x are called like it; its siblings "x.1", "x.2". */
+static void rename_node(TideGraph *g, Node *n, TideTensor x)
+{
+    const char *name = g->program->tensors[x.id]->name;
+    char *own = program_format(g->program, "%s%s", name, n->again ? ".again" : "");
+
+    if (!own) return;
+    free(n->name);
+    n->name = own;
+    for (int i = 1; !n->again && i < n->n_out; i++)
+        if (n->out[i].id && g->program->tensors[n->out[i].id]->graph >= 0)
+            rename_tensor(g, n->out[i].id, program_format(g->program, "%s.%d", name, i));
+}
+
+TideTensor tide_name(TideGraph *g, TideTensor x, const char *name)
+{
+    if (broken(g) || !x.id) return x;
+    assert(g->program->tensors[x.id]->graph == g->index);
+    rename_tensor(g, x.id, program_format(g->program, "%s", "")); /* do not collide with itself */
+    rename_tensor(g, x.id, unique_name(g, g->layers[g->layer].name, name));
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->n_out && g->nodes[i]->out[0].id == x.id) rename_node(g, g->nodes[i], x);
+    return x;
+}
+
+/* ---- Tensors and nodes -------------------------------------------------- */
+
+TideTensor tide_input(TideGraph *g, const char *name, TideType type, TideShape shape)
+{
+    TideTensor x = { 0 };
+
+    if (broken(g)) return x;
+    for (int i = 0; i < shape.n; i++)
+        if (shape.dim[i] < 1) {
+            graph_refuse(g, "input %s: dimension %d is %lld; it must be at least 1", name, i,
+                         (long long)shape.dim[i]);
+            return x;
+        }
+    x.id = program_add_tensor(g->program, (Tensor){ .type = type,
+                                                    .kind = TIDE_INPUT,
+                                                    .shape = shape,
+                                                    .graph = g->index,
+                                                    .bytes = (size_t)shape_elements(shape) * type_bytes(type),
+                                                    .name = unique_name(g, "", name) });
+    return x;
+}
+
+void tide_output(TideGraph *g, TideTensor x)
+{
+    if (!broken(g) && x.id) g->program->tensors[x.id]->output = true;
+}
+
+void graph_refuse(TideGraph *g, const char *format, ...)
+{
+    char text[400];
+    va_list args;
+
+    if (broken(g)) return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    program_refuse(g->program, TIDE_BAD_GRAPH, "%s", text);
+}
+
+static void append_shape(char *text, size_t size, const Tensor *t)
+{
+    size_t n = strlen(text);
+
+    if (!t) {
+        snprintf(text + n, size - n, " none");
+        return;
+    }
+    snprintf(text + n, size - n, " %s[", type_name(t->type));
+    for (int i = 0; i < t->shape.n; i++) {
+        n = strlen(text);
+        snprintf(text + n, size - n, "%s%lld", i ? "," : "", (long long)t->shape.dim[i]);
+    }
+    n = strlen(text);
+    snprintf(text + n, size - n, "]");
+}
+
+static void refuse_inputs(TideGraph *g, const Node *n, const Tensor *const *in)
+{
+    char text[300] = "";
+    const char *layer = g->layers[n->layer].name;
+
+    for (int i = 0; i < n->n_in && i < 8; i++) append_shape(text, sizeof text, in[i]);
+    graph_refuse(g, "op %s in layer '%s' of graph %s cannot take inputs%s", n->op->name, layer, g->name,
+                 text);
+}
+
+/* The node as specified, without outputs and name; NULL without memory. */
+static Node *node_new(TideGraph *g, const NodeSpec *s)
+{
+    Node *n = calloc(1, sizeof *n);
+
+    if (n) n->in = calloc((size_t)s->n_in + 1, sizeof *n->in);
+    if (!n || !n->in) {
+        program_refuse(g->program, TIDE_NO_MEMORY, "no memory for a node");
+        free(n);
+        return NULL;
+    }
+    assert(s->attr_bytes <= OP_ATTR_BYTES);
+    n->op = s->op;
+    n->layer = g->layer;
+    n->phase = g->phase;
+    n->again = s->again;
+    n->n_in = s->n_in;
+    n->n_out = s->op->n_out;
+    if (s->n_in) memcpy(n->in, s->in, (size_t)s->n_in * sizeof *n->in);
+    memcpy(n->out, s->out, sizeof n->out);
+    if (s->attr_bytes) memcpy(n->attr.bytes, s->attr, s->attr_bytes);
+    return n;
+}
+
+/* Ask the op for its new outputs and add them to the program. */
+static bool node_make_outputs(TideGraph *g, Node *n, char *base)
+{
+    const Tensor *in[n->n_in + 1];
+    Tensor out[OP_MAX_OUT] = { { 0 } };
+
+    for (int i = 0; i < n->n_in; i++) in[i] = program_tensor(g->program, n->in[i].id);
+    for (int i = 0; i < n->n_out; i++) out[i].kind = n->phase == PHASE_FORWARD ? TIDE_ACTIVATION : TIDE_OTHER;
+    if (!n->op->infer(n, in, out)) {
+        refuse_inputs(g, n, in);
+        return false;
+    }
+    for (int i = 0; i < n->n_out; i++) {
+        if (n->out[i].id || !out[i].shape.n) continue; /* given, or an output this node leaves out */
+        out[i].graph = g->index;
+        out[i].bytes = (size_t)shape_elements(out[i].shape) * type_bytes(out[i].type);
+        out[i].name =
+            i ? program_format(g->program, "%s.%d", base, i) : program_format(g->program, "%s", base);
+        n->out[i].id = program_add_tensor(g->program, out[i]);
+        if (!n->out[i].id) return false;
+    }
+    return true;
+}
+
+TideTensor graph_append(TideGraph *g, NodeSpec spec)
+{
+    if (broken(g)) return (TideTensor){ 0 };
+    Node *n = node_new(g, &spec);
+    const char *layer = g->prefix ? "" : g->layers[g->layer].name;
+    char *text = n ? program_format(g->program, "%s%s%s", g->prefix ? g->prefix : "", g->prefix ? "." : "",
+                                    spec.op->name)
+                   : NULL;
+    char *name = text ? unique_name(g, layer, text) : NULL;
+    bool ok = name && node_make_outputs(g, n, name) &&
+              program_grow(g->program, &g->nodes, g->n_nodes, sizeof *g->nodes);
+
+    free(text);
+    if (!ok) {
+        free(name);
+        if (n) node_free(n);
+        return (TideTensor){ 0 };
+    }
+    n->id = g->n_nodes;
+    n->name = name;
+    g->nodes[g->n_nodes++] = n;
+    return n->out[0];
+}
