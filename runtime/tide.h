@@ -45,6 +45,7 @@ typedef struct TideRun     TideRun;     /* a plan with memory behind it      */
 /* Zero means: the device's own speed, pinned memory, captured graphs. */
 typedef struct TideDeviceOptions {
     double link_bytes_per_second; /* CPU device: slow each copy lane to this speed */
+    int    threads;               /* CPU device: threads of a kernel; 0: as OpenMP chooses */
     bool   no_pin;                /* CUDA: pageable host memory                   */
     bool   no_graph;              /* CUDA: issue each step instead of replaying   */
 } TideDeviceOptions;
@@ -56,6 +57,17 @@ void       tide_close(Tide *t);
 
 /* The text of the last failure, never NULL; valid until the next call. */
 const char *tide_message(const Tide *t);
+
+/* What the device says of its memory; host_free is what the system and the cgroup still
+ * let this process take of the machine's own, 0 where that is not known. */
+typedef struct TideMemory {
+    size_t total, free; /* of the device                                       */
+    size_t process;     /* taken by this process; 0 if the device cannot tell  */
+    size_t host_free;
+} TideMemory;
+TideStatus  tide_memory(Tide *t, TideMemory *out);
+/* Device, driver and library versions on one line. Borrowed from the device. */
+const char *tide_versions(const Tide *t);
 
 /* ---- Tensors ----------------------------------------------------------- */
 
