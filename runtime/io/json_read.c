@@ -20,7 +20,7 @@ static size_t way(const JsonAt *at, char *text, size_t size)
     return n + strlen(text + n);
 }
 
-TideStatus json_refuse(const JsonAt *at, const char *format, ...)
+TideStatus read_refuse(const JsonAt *at, const char *format, ...)
 {
     char    where[160] = "", text[640];
     va_list args;
@@ -92,7 +92,7 @@ static TideStatus parse(JsonFile *f, const char *text, size_t length)
     return tide_fail(f->tide, TIDE_BAD_FILE, "%s: line %d, column %d: %s", f->path, error.line, error.column, error.text);
 }
 
-TideStatus json_file_open(Tide *t, const char *path, size_t most, JsonFile *out)
+TideStatus read_open(Tide *t, const char *path, size_t most, JsonFile *out)
 {
     char  *text = NULL;
     size_t length;
@@ -107,129 +107,129 @@ TideStatus json_file_open(Tide *t, const char *path, size_t most, JsonFile *out)
     return status;
 }
 
-void json_file_close(JsonFile *f)
+void read_close(JsonFile *f)
 {
     json_decref(f->root);
     f->root = NULL;
 }
 
-JsonAt json_root(const JsonFile *f)
+JsonAt read_root(const JsonFile *f)
 {
     return (JsonAt){ .file = f, .value = f->root };
 }
 
 /* ---- Objects and arrays --------------------------------------------------- */
 
-TideStatus json_keys(const JsonAt *at, const char *const *keys)
+TideStatus read_keys(const JsonAt *at, const char *const *keys)
 {
-    if (!json_is_object(at->value)) return json_refuse(at, "is %s, it must be an object", value_text(at->value).s);
+    if (!json_is_object(at->value)) return read_refuse(at, "is %s, it must be an object", value_text(at->value).s);
     /* Jansson walks objects that it may change, so it wants them without const. */
     json_t *object = (json_t *)(uintptr_t)at->value;
     for (void *i = json_object_iter(object); i; i = json_object_iter_next(object, i)) {
         int k = 0;
         while (keys[k] && strcmp(keys[k], json_object_iter_key(i)) != 0) k++;
-        if (!keys[k]) return json_refuse(at, "has an unknown key \"%.60s\"", json_object_iter_key(i));
+        if (!keys[k]) return read_refuse(at, "has an unknown key \"%.60s\"", json_object_iter_key(i));
     }
     return TIDE_OK;
 }
 
-bool json_has(const JsonAt *at, const char *key)
+bool read_has(const JsonAt *at, const char *key)
 {
     return json_object_get(at->value, key) != NULL;
 }
 
-TideStatus json_member(const JsonAt *at, const char *key, JsonAt *out)
+TideStatus read_member(const JsonAt *at, const char *key, JsonAt *out)
 {
-    if (!json_is_object(at->value)) return json_refuse(at, "is %s, it must be an object", value_text(at->value).s);
+    if (!json_is_object(at->value)) return read_refuse(at, "is %s, it must be an object", value_text(at->value).s);
     *out = (JsonAt){ .file = at->file, .up = at, .key = key, .value = json_object_get(at->value, key) };
-    return out->value ? TIDE_OK : json_refuse(at, "lacks the key \"%s\"", key);
+    return out->value ? TIDE_OK : read_refuse(at, "lacks the key \"%s\"", key);
 }
 
-TideStatus json_array(const JsonAt *at, size_t least, size_t most, size_t *n)
+TideStatus read_array(const JsonAt *at, size_t least, size_t most, size_t *n)
 {
-    if (!json_is_array(at->value)) return json_refuse(at, "is %s, it must be an array", value_text(at->value).s);
+    if (!json_is_array(at->value)) return read_refuse(at, "is %s, it must be an array", value_text(at->value).s);
     *n = json_array_size(at->value);
     if (*n >= least && *n <= most) return TIDE_OK;
-    if (least == most) return json_refuse(at, "has %zu items, it must have %zu", *n, least);
-    return json_refuse(at, "has %zu items, it must have %zu to %zu", *n, least, most);
+    if (least == most) return read_refuse(at, "has %zu items, it must have %zu", *n, least);
+    return read_refuse(at, "has %zu items, it must have %zu to %zu", *n, least, most);
 }
 
-JsonAt json_item(const JsonAt *at, size_t i)
+JsonAt read_item(const JsonAt *at, size_t i)
 {
     return (JsonAt){ .file = at->file, .up = at, .index = i, .value = json_array_get(at->value, i) };
 }
 
 /* ---- Values --------------------------------------------------------------- */
 
-TideStatus json_int(const JsonAt *at, int64_t low, int64_t high, int64_t *out)
+TideStatus read_int(const JsonAt *at, int64_t low, int64_t high, int64_t *out)
 {
     if (!json_is_integer(at->value) || json_integer_value(at->value) < low || json_integer_value(at->value) > high)
-        return json_refuse(at, "is %s, it must be a whole number from %" PRId64 " to %" PRId64,
+        return read_refuse(at, "is %s, it must be a whole number from %" PRId64 " to %" PRId64,
                            value_text(at->value).s, low, high);
     *out = json_integer_value(at->value);
     return TIDE_OK;
 }
 
-TideStatus json_size(const JsonAt *at, size_t *out)
+TideStatus read_size(const JsonAt *at, size_t *out)
 {
     int64_t n;
 
-    TRY(json_int(at, 0, (int64_t)1 << 62, &n));
+    TRY(read_int(at, 0, (int64_t)1 << 62, &n));
     *out = (size_t)n;
     return TIDE_OK;
 }
 
-TideStatus json_real(const JsonAt *at, double low, double high, double *out)
+TideStatus read_real(const JsonAt *at, double low, double high, double *out)
 {
     double x = json_number_value(at->value);
 
     if (!json_is_number(at->value) || !(x >= low && x <= high))
-        return json_refuse(at, "is %s, it must be a number from %g to %g", value_text(at->value).s, low, high);
+        return read_refuse(at, "is %s, it must be a number from %g to %g", value_text(at->value).s, low, high);
     *out = x;
     return TIDE_OK;
 }
 
-TideStatus json_text(const JsonAt *at, const char **out)
+TideStatus read_text(const JsonAt *at, const char **out)
 {
-    if (!json_is_string(at->value)) return json_refuse(at, "is %s, it must be a string", value_text(at->value).s);
+    if (!json_is_string(at->value)) return read_refuse(at, "is %s, it must be a string", value_text(at->value).s);
     *out = json_string_value(at->value);
     return TIDE_OK;
 }
 
-TideStatus json_flag(const JsonAt *at, bool *out)
+TideStatus read_flag(const JsonAt *at, bool *out)
 {
-    if (!json_is_boolean(at->value)) return json_refuse(at, "is %s, it must be true or false", value_text(at->value).s);
+    if (!json_is_boolean(at->value)) return read_refuse(at, "is %s, it must be true or false", value_text(at->value).s);
     *out = json_is_true(at->value);
     return TIDE_OK;
 }
 
-TideStatus json_word(const JsonAt *at, const char *const *words, int n, int *out)
+TideStatus read_word(const JsonAt *at, const char *const *words, int n, int *out)
 {
     const char *s;
     char        list[200] = "";
 
-    TRY(json_text(at, &s));
+    TRY(read_text(at, &s));
     for (*out = 0; *out < n; ++*out)
         if (strcmp(words[*out], s) == 0) return TIDE_OK;
     for (int i = 0; i < n; i++) {
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", words[i]);
     }
-    return json_refuse(at, "is \"%.40s\", it must be one of %s", s, list);
+    return read_refuse(at, "is \"%.40s\", it must be one of %s", s, list);
 }
 
-TideStatus json_hash(const JsonAt *at, uint64_t *out)
+TideStatus read_hash(const JsonAt *at, uint64_t *out)
 {
     const char *s;
 
-    TRY(json_text(at, &s));
+    TRY(read_text(at, &s));
     if (strlen(s) != 16 || strspn(s, "0123456789abcdef") != 16)
-        return json_refuse(at, "is \"%.40s\", it must be 16 hexadecimal digits", s);
+        return read_refuse(at, "is \"%.40s\", it must be 16 hexadecimal digits", s);
     *out = strtoull(s, NULL, 16);
     return TIDE_OK;
 }
 
-int json_put_text(FILE *to, const char *s)
+int write_text(FILE *to, const char *s)
 {
     fputc('"', to);
     for (; *s; s++) {
