@@ -6,7 +6,7 @@
 #include "runtime/graph.h"
 #include "runtime/plan.h"
 
-typedef struct Text { char s[512]; } Text;
+typedef struct Text { char s[48]; } Text;
 
 /* ---- Numbers for people --------------------------------------------------- */
 
@@ -78,76 +78,52 @@ static void print_head(const TideProgram *p, const TidePlan *plan, FILE *to)
 
 /* ---- Steps ---------------------------------------------------------------- */
 
-static void append(Text *t, const char *text)
-{
-    size_t n = strlen(t->s);
-
-    snprintf(t->s + n, sizeof t->s - n, "%s%s", n ? " " : "", text);
-}
-
 /* "name @8M": a tensor and where it lies; host and staging memory are named. */
-static Text place_text(const TideProgram *p, const Slot *s)
+static void print_place(const TideProgram *p, const Slot *s, FILE *to)
 {
     const char *name = s->tensor ? p->tensors[s->tensor]->name : "scratch";
     const char *space = s->space == SPACE_DEVICE ? "" : space_names[s->space];
-    Text t;
 
-    snprintf(t.s, sizeof t.s, "%.300s @%s%s%.100s", name, space, *space ? ":" : "", offset_text(s->offset).s);
-    return t;
+    fprintf(to, " %s @%s%s%s", name, space, *space ? ":" : "", offset_text(s->offset).s);
 }
 
 /* Inputs by name, outputs with their places, scratch by size. */
-static Text run_text(const TideProgram *p, const Section *sec, const Step *s)
+static void print_run(const TideProgram *p, const Section *sec, const Step *s, FILE *to)
 {
     const Node *n = p->graphs[sec->graph]->nodes[s->node];
     const int  *arg = sec->args + s->first_arg;
-    Text t = { "" };
+    int         scratch = arg[n->n_in + n->n_out];
 
+    fprintf(to, "%s ", n->name);
     for (int i = 0; i < n->n_in; i++)
-        if (arg[i] >= 0) append(&t, p->tensors[sec->slots[arg[i]].tensor]->name);
-    append(&t, "->");
+        if (arg[i] >= 0) fprintf(to, " %s", p->tensors[sec->slots[arg[i]].tensor]->name);
+    fputs(" ->", to);
     for (int i = n->n_in; i < n->n_in + n->n_out; i++)
-        if (arg[i] >= 0) append(&t, place_text(p, &sec->slots[arg[i]]).s);
-    int scratch = arg[n->n_in + n->n_out];
-    if (scratch >= 0) {
-        append(&t, "scratch");
-        append(&t, bytes_text(sec->slots[scratch].bytes).s);
-    }
-    return t;
+        if (arg[i] >= 0) print_place(p, &sec->slots[arg[i]], to);
+    if (scratch >= 0) fprintf(to, " scratch %s", bytes_text(sec->slots[scratch].bytes).s);
 }
 
-static Text copy_text(const TideProgram *p, const Section *sec, const Step *s)
+static void print_copy(const TideProgram *p, const Section *sec, const Step *s, FILE *to)
 {
-    Text t = place_text(p, &sec->slots[s->src]);
-
-    append(&t, "->");
-    append(&t, place_text(p, &sec->slots[s->dst]).s);
-    append(&t, bytes_text(program_tensor(p, sec->slots[s->src].tensor)->bytes).s);
-    return t;
+    print_place(p, &sec->slots[s->src], to);
+    fputs(" ->", to);
+    print_place(p, &sec->slots[s->dst], to);
+    fprintf(to, "  %s", bytes_text(program_tensor(p, sec->slots[s->src].tensor)->bytes).s);
 }
 
 /* ran: how often each node ran before this step. */
 static void print_step(const TideProgram *p, const Section *sec, int step, int *ran, FILE *to)
 {
     const Step *s = &sec->steps[step];
-    const TideGraph *g = p->graphs[sec->graph];
-    const char *name = s->kind == STEP_RUN ? g->nodes[s->node]->name : "";
-    Text  what = { "" }, time = { "" };
-    bool  again = false;
+    const Node *n = s->kind == STEP_RUN ? p->graphs[sec->graph]->nodes[s->node] : NULL;
 
-    if (s->kind == STEP_RUN) {
-        what = run_text(p, sec, s);
-        again = ran[s->node]++ > 0 || g->nodes[s->node]->again;
-    } else if (s->kind == STEP_COPY) {
-        what = copy_text(p, sec, s);
-    } else {
-        snprintf(what.s, sizeof what.s, "e%d", s->event);
-    }
-    bool timed = sec->spans && (s->kind == STEP_RUN || s->kind == STEP_COPY);
-    if (timed) time = seconds_text(sec->spans[step].end - sec->spans[step].start);
-    fprintf(to, "%5d  %-8s %-7s %s%s%s", step, lane_names[s->lane], step_names[s->kind], name, *name ? "  " : "", what.s);
-    if (timed) fprintf(to, "  %s", time.s);
-    fputs(again ? "  again\n" : "\n", to);
+    fprintf(to, "%5d  %-8s %-7s ", step, lane_names[s->lane], step_names[s->kind]);
+    if (n) print_run(p, sec, s, to);
+    else if (s->kind == STEP_COPY) print_copy(p, sec, s, to);
+    else fprintf(to, "e%d", s->event);
+    if (sec->spans && (n || s->kind == STEP_COPY))
+        fprintf(to, "  %s", seconds_text(sec->spans[step].end - sec->spans[step].start).s);
+    fputs(n && (ran[s->node]++ > 0 || n->again) ? "  again\n" : "\n", to);
 }
 
 static void print_section(const TideProgram *p, const Section *sec, FILE *to)
