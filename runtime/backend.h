@@ -36,8 +36,15 @@ typedef struct MemoryInfo {
     size_t process;     /* taken by this process; 0 if the device cannot tell   */
 } MemoryInfo;
 
+/* What such a device roughly does, to guess times before any was measured. */
+typedef struct Rough {
+    double flops_per_second, bytes_per_second, link_bytes_per_second;
+    double launch_seconds; /* of a node, and of a copy */
+} Rough;
+
 typedef struct Backend {
     const char          *name;
+    Rough                rough;
     size_t               alignment; /* of every slot, a power of two */
     const Kernel *const *kernels;   /* indexed by OpDesc.id          */
     unsigned             types;     /* bit 1 << TideType: dtypes that its kernels have */
