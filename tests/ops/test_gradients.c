@@ -18,7 +18,6 @@ typedef struct Bench {
     TideGraph *g;
     TideTensor in[MOST_IN];  /* the parameters under test */
     TideTensor tokens, info; /* tokens i32 [2, 7] in [0, 11), some of them no class at all */
-    float scale;             /* info.loss_scale */
     bool own_backward;       /* the builder has appended the backward pass itself */
 } Bench;
 
@@ -26,10 +25,16 @@ typedef struct OpCase {
     int op;
     const char *what;
     TideTensor (*build)(Bench *b);
-    int n_in;
+    int n_in; /* under test; those behind it only take part */
     TideShape in[MOST_IN];
     double tolerance; /* of max |gradient| */
 } OpCase;
+
+#define TIDE_OP(name, ...) &op_##name,
+static const OpDesc *const ops[OP_COUNT] = {
+#include "kernels/ops.def"
+};
+#undef TIDE_OP
 
 static const TideTensor none = { 0 };
 
@@ -189,11 +194,9 @@ enum { N_CASES = sizeof cases / sizeof *cases };
 /* A case as a program with memory, ready to run. */
 typedef struct Rig {
     const OpCase *c;
-    Tide *tide;
-    TideProgram *p;
-    TideTensor gradient[MOST_IN], y, dy;
+    Scene s;
+    TideTensor y, dy;
     Bench b;
-    void **memory;
     float *dy_values; /* [elements of y]: what y is multiplied by */
 } Rig;
 
@@ -203,75 +206,63 @@ static const TideStepInfo info = { .seed = 0x123456789abcdef, .step = 3, .micro 
 static void declare(Rig *r, bool accumulate)
 {
     char name[16];
-    TideTensor parameters = tide_flat(r->p, "parameters", TIDE_PARAMETER, TIDE_F32);
-    TideTensor gradients = tide_flat(r->p, "gradients", TIDE_GRADIENT, TIDE_F32);
 
-    for (int i = 0; i < r->c->n_in || (i < MOST_IN && r->c->in[i].n); i++) {
+    r->b.g = r->s.g;
+    for (int i = 0; i < MOST_IN && r->c->in[i].n; i++) {
         snprintf(name, sizeof name, "p%d", i);
-        r->b.in[i] = tide_flat_view(r->p, parameters, name, r->c->in[i]);
-        snprintf(name, sizeof name, "g%d", i);
-        r->gradient[i] = tide_flat_view(r->p, gradients, name, r->c->in[i]);
-        tide_set_gradient(r->p, r->b.in[i], r->gradient[i], accumulate);
+        r->b.in[i] = scene_parameter(&r->s, name, r->c->in[i]);
+        tide_set_gradient(r->s.p, r->b.in[i], tide_gradient_of(r->s.p, r->b.in[i]), accumulate);
     }
-    r->b.g = tide_graph_new(r->p, "micro");
     r->b.tokens = tide_input(r->b.g, "tokens", TIDE_I32, (TideShape){ 2, { 2, 7 } });
     r->b.info = tide_input(r->b.g, "info", TIDE_I32, (TideShape){ 1, { TIDE_INFO_WORDS } });
-    r->b.scale = info.loss_scale;
     r->y = r->c->build(&r->b);
-    if (r->b.own_backward) return;
-    r->dy = tide_input(r->b.g, "dy", TIDE_F32, tide_tensor_shape(r->p, r->y));
+    if (r->b.own_backward || !r->y.id) return;
+    r->dy = tide_input(r->b.g, "dy", TIDE_F32, tide_tensor_shape(r->s.p, r->y));
     tide_backward(r->b.g, r->y, r->dy);
-}
-
-static int64_t elements(const Rig *r, TideTensor x)
-{
-    return shape_elements(program_tensor(r->p, x.id)->shape);
 }
 
 /* Numbers for everything. Gradients that do not add hold junk, which the first write must replace. */
 static void fill(Rig *r, bool accumulate)
 {
     for (int i = 0; i < MOST_IN && r->b.in[i].id; i++) {
-        numeric_random(r->memory[r->b.in[i].id], elements(r, r->b.in[i]), 1.0f, 10 + (uint64_t)i);
+        TideTensor x = r->b.in[i], dx = tide_gradient_of(r->s.p, x);
+        numeric_random(scene_f32(&r->s, x), scene_elements(&r->s, x), 1.0f, 10 + (uint64_t)i);
         if (!accumulate)
-            numeric_random(r->memory[r->gradient[i].id], elements(r, r->gradient[i]), 9.0f, 20 + (uint64_t)i);
+            numeric_random(scene_f32(&r->s, dx), scene_elements(&r->s, dx), 9.0f, 20 + (uint64_t)i);
     }
-    memcpy(r->memory[r->b.tokens.id], tokens, sizeof tokens);
-    memcpy(r->memory[r->b.info.id], &info, sizeof info);
-    int64_t n = elements(r, r->y);
+    memcpy(scene_i32(&r->s, r->b.tokens), tokens, sizeof tokens);
+    memcpy(scene_i32(&r->s, r->b.info), &info, sizeof info);
+    int64_t n = scene_elements(&r->s, r->y);
     r->dy_values = malloc((size_t)n * sizeof *r->dy_values);
+    cr_assert(r->dy_values);
     numeric_random(r->dy_values, n, 1.0f, 30);
-    for (int64_t i = 0; r->b.own_backward && i < n; i++) r->dy_values[i] = r->b.scale;
-    if (!r->b.own_backward) memcpy(r->memory[r->dy.id], r->dy_values, (size_t)n * sizeof *r->dy_values);
+    for (int64_t i = 0; r->b.own_backward && i < n; i++) r->dy_values[i] = info.loss_scale;
+    if (!r->b.own_backward) memcpy(scene_f32(&r->s, r->dy), r->dy_values, (size_t)n * sizeof *r->dy_values);
 }
 
 static void rig_open(Rig *r, const OpCase *c, bool accumulate)
 {
     *r = (Rig){ .c = c };
-    cr_assert_eq(tide_open("cpu", (TideDeviceOptions){ 0 }, &r->tide), TIDE_OK);
-    r->p = tide_program_new(r->tide);
+    scene_open(&r->s);
     declare(r, accumulate);
-    cr_assert_eq(tide_program_check(r->p), TIDE_OK, "%s", tide_message(r->tide));
-    r->memory = numeric_memory_new(r->p);
-    cr_assert(r->memory);
+    const char *mistake = scene_ready(&r->s);
+    cr_assert(!mistake, "%s: %s", c->what, mistake);
     fill(r, accumulate);
 }
 
 static void rig_close(Rig *r)
 {
-    numeric_memory_free(r->p, r->memory);
     free(r->dy_values);
-    tide_program_free(r->p);
-    tide_close(r->tide);
+    scene_close(&r->s);
 }
 
 static double objective(Rig *r)
 {
     double sum = 0;
-    const float *y = r->memory[r->y.id];
+    const float *y = scene_f32(&r->s, r->y);
 
-    cr_assert_eq(numeric_run(r->b.g, r->memory), TIDE_OK);
-    for (int64_t i = 0; i < elements(r, r->y); i++) sum += (double)y[i] * (double)r->dy_values[i];
+    cr_assert_eq(numeric_run(r->b.g, r->s.memory), TIDE_OK);
+    for (int64_t i = 0; i < scene_elements(&r->s, r->y); i++) sum += (double)y[i] * (double)r->dy_values[i];
     return sum;
 }
 
@@ -293,13 +284,16 @@ static double slope(Rig *r, float *x)
 /* The gradient of input i after one run (or two that add, halved), copied. */
 static float *graph_gradient(Rig *r, int i, bool accumulate)
 {
-    int64_t n = elements(r, r->b.in[i]);
+    int64_t n = scene_elements(&r->s, r->b.in[i]);
     float *copy = malloc((size_t)n * sizeof *copy);
     TideTensor d = tide_grad(r->b.g, r->b.in[i]); /* of an input that is no weight of its op */
 
+    bool adds = !d.id; /* into the persistent gradient */
+
     cr_assert(copy);
-    memcpy(copy, r->memory[d.id ? d.id : r->gradient[i].id], (size_t)n * sizeof *copy);
-    for (int64_t e = 0; accumulate && !d.id && e < n; e++) copy[e] *= 0.5f;
+    if (!d.id) d = tide_gradient_of(r->s.p, r->b.in[i]);
+    memcpy(copy, scene_f32(&r->s, d), (size_t)n * sizeof *copy);
+    for (int64_t e = 0; accumulate && adds && e < n; e++) copy[e] *= 0.5f;
     return copy;
 }
 
@@ -313,12 +307,12 @@ static void check_case(const OpCase *c, bool accumulate)
     if (accumulate) objective(&r);
     for (int i = 0; i < c->n_in; i++) found[i] = graph_gradient(&r, i, accumulate);
     for (int i = 0; i < c->n_in; i++) {
-        int64_t n = elements(&r, r.b.in[i]);
+        int64_t n = scene_elements(&r.s, r.b.in[i]);
         double *wanted = malloc((size_t)n * sizeof *wanted);
-        for (int64_t e = 0; e < n; e++) wanted[e] = slope(&r, (float *)r.memory[r.b.in[i].id] + e);
+        for (int64_t e = 0; e < n; e++) wanted[e] = slope(&r, scene_f32(&r.s, r.b.in[i]) + e);
         double error = numeric_error(found[i], wanted, n);
-        cr_expect(error <= c->tolerance, "%s, %s, input %d%s: relative error %g", c->build ? c->what : "",
-                  program_tensor(r.p, r.b.in[i].id)->name, i, accumulate ? ", two micro-steps" : "", error);
+        cr_expect(error <= c->tolerance, "%s, %s, input %d%s: relative error %g", ops[c->op]->name, c->what,
+                  i, accumulate ? ", two micro-steps" : "", error);
         free(found[i]);
         free(wanted);
     }
@@ -339,12 +333,6 @@ ParameterizedTest(int *row, gradients, match_differences)
     check_case(&cases[*row], false);
     check_case(&cases[*row], true);
 }
-
-#define TIDE_OP(name, ...) &op_##name,
-static const OpDesc *const ops[OP_COUNT] = {
-#include "kernels/ops.def"
-};
-#undef TIDE_OP
 
 Test(gradients, every_op_has_a_case)
 {

@@ -84,6 +84,60 @@ TideStatus numeric_run(const TideGraph *g, void **memory)
     return TIDE_OK;
 }
 
+void scene_open(Scene *s)
+{
+    *s = (Scene){ .tide = NULL };
+    if (tide_open("cpu", (TideDeviceOptions){ 0 }, &s->tide)) return;
+    s->p = tide_program_new(s->tide);
+    s->g = tide_graph_new(s->p, "micro");
+}
+
+TideTensor scene_persistent(Scene *s, const char *name, TideKind kind, TideShape shape)
+{
+    char flat[80];
+
+    snprintf(flat, sizeof flat, "%s.flat", name);
+    return tide_flat_view(s->p, tide_flat(s->p, flat, kind, TIDE_F32), name, shape);
+}
+
+TideTensor scene_parameter(Scene *s, const char *name, TideShape shape)
+{
+    char gradient[64];
+    TideTensor x = scene_persistent(s, name, TIDE_PARAMETER, shape);
+
+    snprintf(gradient, sizeof gradient, "%s.gradient", name);
+    tide_set_gradient(s->p, x, scene_persistent(s, gradient, TIDE_GRADIENT, shape), false);
+    return x;
+}
+
+const char *scene_ready(Scene *s)
+{
+    if (!s->g) return "no device or no memory";
+    if (tide_program_check(s->p)) return tide_message(s->tide);
+    s->memory = numeric_memory_new(s->p);
+    return s->memory ? NULL : "no memory";
+}
+
+void scene_close(Scene *s)
+{
+    if (s->memory) numeric_memory_free(s->p, s->memory);
+    tide_program_free(s->p);
+    tide_close(s->tide);
+}
+
+float *scene_f32(const Scene *s, TideTensor x)
+{
+    return s->memory[x.id];
+}
+int32_t *scene_i32(const Scene *s, TideTensor x)
+{
+    return s->memory[x.id];
+}
+int64_t scene_elements(const Scene *s, TideTensor x)
+{
+    return shape_elements(s->p->tensors[x.id]->shape);
+}
+
 /* Looked up at run time, so that this file also links without OpenMP. */
 bool numeric_threads(int n)
 {

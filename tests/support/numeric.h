@@ -22,6 +22,28 @@ TideStatus numeric_run_node(const TideGraph *g, int node, void **memory);
 /* Let OpenMP use n threads from here on; false if the library was built without it. */
 bool numeric_threads(int n);
 
+/* A program of one graph on the CPU device, for tests of single ops. */
+typedef struct Scene {
+    Tide *tide;
+    TideProgram *p;
+    TideGraph *g;
+    void **memory; /* by tensor id, once ready */
+} Scene;
+
+/* Without a device or memory s->g is NULL. */
+void scene_open(Scene *s);
+/* A flat persistent tensor with one view of that shape; gradients go to a view of their own. */
+TideTensor scene_persistent(Scene *s, const char *name, TideKind kind, TideShape shape);
+/* A parameter and its gradient, both as above. */
+TideTensor scene_parameter(Scene *s, const char *name, TideShape shape);
+/* Get memory for all that was declared. The message of the first mistake; NULL if there is none. */
+const char *scene_ready(Scene *s);
+void scene_close(Scene *s);
+/* The memory of a tensor, and its elements. */
+float *scene_f32(const Scene *s, TideTensor x);
+int32_t *scene_i32(const Scene *s, TideTensor x);
+int64_t scene_elements(const Scene *s, TideTensor x);
+
 /* Fill with numbers in [-scale, scale), the same for equal seeds everywhere. */
 void numeric_random(float *x, int64_t n, float scale, uint64_t seed);
 /* Fill with numbers in [0, below). */
