@@ -8,6 +8,7 @@ typedef struct Family {
     const char *name;
     const char *classes;   /* the parameter whose rows are the vocabulary, padded rows last   */
     const char *looked_up; /* the parameter that takes part in no product of matrices; ""     */
+    bool        features;  /* takes numbers [batch, width] and one target a row, not a sequence */
     /* Fill in what the configuration leaves 0 and means a default. Cannot fail. */
     void   (*defaults)(ModelConfig *c);
     /* Refuse through g what cannot be built; the message names the field and the numbers. */

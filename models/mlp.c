@@ -116,6 +116,7 @@ static double extra_flops(const ModelConfig *c)
 const Family family_mlp = { .name = "mlp",
                             .classes = "head.weight",
                             .looked_up = "",
+                            .features = true,
                             .defaults = defaults,
                             .check = check,
                             .build = build,

@@ -9,32 +9,50 @@
 static const Family *const families[] = { &family_gpt, &family_mlp };
 enum { N_FAMILIES = sizeof families / sizeof *families, VOCAB_MULTIPLE = 128 };
 
-/* What a preset leaves out: the batch is what fits most machines, not what is best. */
-// clang-format off
-static const ModelConfig presets[] = {
-    /* name                    family          layers       width          heads        vocabulary      positions    batch         beta2 */
-    { .name = "gpt2-124m",  .family = "gpt", .layers = 12, .width = 768,  .heads = 12, .vocab = 50257, .seq = 1024, .batch = 8,   .beta2 = 0.95f },
-    { .name = "gpt2-355m",  .family = "gpt", .layers = 24, .width = 1024, .heads = 16, .vocab = 50257, .seq = 1024, .batch = 8,   .beta2 = 0.95f },
-    { .name = "gpt2-774m",  .family = "gpt", .layers = 36, .width = 1280, .heads = 20, .vocab = 50257, .seq = 1024, .batch = 4,   .beta2 = 0.95f },
-    { .name = "gpt2-1558m", .family = "gpt", .layers = 48, .width = 1600, .heads = 25, .vocab = 50257, .seq = 1024, .batch = 4,   .beta2 = 0.95f },
-    { .name = "gpt-char",   .family = "gpt", .layers = 4,  .width = 128,  .heads = 4,  .vocab = 256,   .seq = 64,   .batch = 12,  .beta2 = 0.99f },
-    { .name = "mlp",        .family = "mlp", .layers = 16, .width = 256,  .heads = 1,  .vocab = 256,   .seq = 1,    .batch = 256, .beta2 = 0.95f },
+/* The batch of a preset is what fits most machines, not what is best. */
+typedef struct Preset {
+    const char *name, *family;
+    int layers, width, heads, vocab, seq, batch;
+    float beta2;
+} Preset;
+
+static const Preset presets[] = {
+    { "gpt2-124m", "gpt", 12, 768, 12, 50257, 1024, 8, 0.95f },
+    { "gpt2-355m", "gpt", 24, 1024, 16, 50257, 1024, 8, 0.95f },
+    { "gpt2-774m", "gpt", 36, 1280, 20, 50257, 1024, 4, 0.95f },
+    { "gpt2-1558m", "gpt", 48, 1600, 25, 50257, 1024, 4, 0.95f },
+    { "gpt-char", "gpt", 4, 128, 4, 256, 64, 12, 0.99f },
+    { "mlp", "mlp", 16, 256, 1, 256, 1, 256, 0.95f },
 };
-// clang-format on
 enum { N_PRESETS = sizeof presets / sizeof *presets };
+
+static ModelConfig config_of(const Preset *p)
+{
+    ModelConfig c = { .layers = p->layers,
+                      .width = p->width,
+                      .heads = p->heads,
+                      .vocab = p->vocab,
+                      .seq = p->seq,
+                      .batch = p->batch,
+                      .accum = 1,
+                      .beta1 = 0.9f,
+                      .beta2 = p->beta2,
+                      .eps = 1e-8f,
+                      .weight_decay = 0.1f,
+                      .clip = 1.0f };
+
+    snprintf(c.name, sizeof c.name, "%s", p->name);
+    snprintf(c.family, sizeof c.family, "%s", p->family);
+    return c;
+}
 
 bool model_preset(const char *name, ModelConfig *out)
 {
-    for (int i = 0; i < N_PRESETS; i++) {
-        if (strcmp(presets[i].name, name) != 0) continue;
-        *out = presets[i];
-        out->accum = 1;
-        out->beta1 = 0.9f;
-        out->eps = 1e-8f;
-        out->weight_decay = 0.1f;
-        out->clip = 1.0f;
-        return true;
-    }
+    for (int i = 0; i < N_PRESETS; i++)
+        if (strcmp(presets[i].name, name) == 0) {
+            *out = config_of(&presets[i]);
+            return true;
+        }
     return false;
 }
 

@@ -33,7 +33,8 @@ typedef struct Model {
      * clip coefficient. */
     TideTensor   update_info, loss, norm;
     TideTensor   eval_tokens, eval_targets, eval_info, eval_loss; /* eval_loss: sum, output of eval */
-    TideTensor   sample_tokens, sample_info, sample_logits; /* [1, seq]; logits f32 [padded_vocab] of info.row */
+    TideTensor   sample_tokens, sample_info, sample_logits; /* [1, seq]; logits f32 [1, padded_vocab] of
+                                                             * position info.row */
 } Model;
 
 /* Fill a configuration by preset name (gpt2-124m gpt2-355m gpt2-774m gpt2-1558m gpt-char mlp), training

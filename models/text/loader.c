@@ -5,7 +5,9 @@
  * belongs to the thread until `filled` passes it, then to the caller. */
 #include <pthread.h>
 #include <stdlib.h>
+#include "models/family.h"
 #include "models/text/loader.h"
+#include "runtime/base.h"
 #include "runtime/op.h"
 
 struct Loader {
@@ -45,9 +47,9 @@ static void fill_features(const ModelConfig *c, Tokens s, int64_t start, void *x
 /* A gpt sees a sequence and is asked about each position, an mlp sees numbers and is asked once. */
 static Row row_of(const ModelConfig *c)
 {
-    bool features = c->family[0] == 'm';
+    const Family *f = family_find(c->family);
 
-    if (features) return (Row){ c->width + 1, (size_t)c->width * sizeof(float), 1, fill_features };
+    if (f && f->features) return (Row){ c->width + 1, (size_t)c->width * sizeof(float), 1, fill_features };
     return (Row){ c->seq + 1, (size_t)c->seq * sizeof(int32_t), c->seq, fill_sequence };
 }
 
