@@ -13,6 +13,7 @@ struct Tide {
     const Backend *backend;  /* NULL: opening failed                       */
     Device        *device;
     char           name[32]; /* as given to tide_open(): "cpu", "cuda:0"   */
+    TideDeviceOptions options;
     char           message[1024];
 };
 

@@ -50,7 +50,8 @@ typedef struct Node {
 
 /* Facts about an op that the planner may rely on. */
 enum {
-    OP_ONCE = 1, /* never repeated: updates of parameters and states */
+    OP_ONCE = 1,         /* never repeated: updates of parameters and states       */
+    OP_TIME_BY_ATTR = 2, /* the first 8 bytes of its attributes change how long it takes */
 };
 
 /* The meaning of an op, the same for every backend. One const instance per op
