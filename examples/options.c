@@ -330,8 +330,7 @@ static Options defaults(Command command)
                       .eval_batches = 20,
                       .temperature = 0.8,
                       .seconds = 1,
-                      .schedule = "cosine",
-                      .policy = "auto" };
+                      .schedule = "cosine" };
 }
 
 int options_parse(Command command, int argc, char **argv, Options *out)
