@@ -45,6 +45,7 @@ typedef struct TideRun     TideRun;     /* a plan with memory behind it      */
 /* Zero means: the device's own speed, pinned memory, captured graphs. */
 typedef struct TideDeviceOptions {
     double link_bytes_per_second; /* CPU device: slow each copy lane to this speed */
+    int    threads;               /* CPU device: threads of a kernel; 0: as OpenMP chooses */
     bool   no_pin;                /* CUDA: pageable host memory                   */
     bool   no_graph;              /* CUDA: issue each step instead of replaying   */
 } TideDeviceOptions;
