@@ -37,8 +37,6 @@ static inline bool is_float(const Tensor *t)
 }
 
 /* The input that every op which changes from step to step reads: a TideStepInfo. */
-_Static_assert(sizeof(TideStepInfo) == TIDE_INFO_WORDS * sizeof(int32_t), "hosts write one whole struct");
-
 static inline bool is_info(const Tensor *t)
 {
     return t->type == TIDE_I32 && is_vector(t, TIDE_INFO_WORDS);
