@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include "examples/buffers.h"
 #include "examples/commands.h"
-#include "examples/report.h"
+#include "examples/output.h"
 #include "runtime/place.h"
 
 static int check_options(const Options *o)

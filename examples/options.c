@@ -3,11 +3,13 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef enum OptionKind { FLAG, INTEGER, NUMBER, TEXT, SIZE, FORCE } OptionKind;
 
@@ -110,6 +112,17 @@ int refuse(const Options *o, const char *format, ...)
     fputc('\n', stderr);
     va_end(args);
     return EXIT_BAD_INPUT;
+}
+
+int check_writable(const Options *o, const char *option, const char *path)
+{
+    if (!path) return EXIT_DONE;
+    bool there = access(path, F_OK) == 0;
+    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0) return refuse(o, "%s %s cannot be written: %s", option, path, strerror(errno));
+    close(file);
+    if (!there) unlink(path);
+    return EXIT_DONE;
 }
 
 /* ---- names that resemble each other --------------------------------------- */

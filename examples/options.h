@@ -77,4 +77,7 @@ bool size_parse(const char *text, Size *out);
  * Returns EXIT_BAD_INPUT. */
 int refuse(const Options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Refuse a path that cannot be written; leaves no trace. NULL is fine. */
+int check_writable(const Options *o, const char *option, const char *path);
+
 #endif

@@ -1,11 +1,8 @@
 /* session.c - from options to a checked plan, refusing what cannot be. */
 #include "examples/session.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include "runtime/base.h"
 #include "runtime/report/account.h"
 
@@ -15,17 +12,6 @@ int session_fail(const Session *s, TideStatus status)
 {
     refuse(s->options, "%s", tide_message(s->tide));
     return status == TIDE_NO_PLAN ? EXIT_NO_PLAN : EXIT_BAD_INPUT;
-}
-
-int check_writable(const Options *o, const char *option, const char *path)
-{
-    if (!path) return EXIT_DONE;
-    bool there = access(path, F_OK) == 0;
-    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (file < 0) return refuse(o, "%s %s cannot be written: %s", option, path, strerror(errno));
-    close(file);
-    if (!there) unlink(path);
-    return EXIT_DONE;
 }
 
 /* ---- device and model --------------------------------------------------------- */
