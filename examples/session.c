@@ -57,8 +57,8 @@ static int refuse_model(const Options *o)
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", n ? " " : "", names[n]);
     if (!o->model) return refuse(o, "--model is missing; the presets are: %s", list);
     near = nearest_name(o->model, names, n);
-    return refuse(o, "there is no model %s%s%s%s; the presets are: %s", o->model,
-                  near ? "; did you mean " : "", near ? near : "", near ? "?" : "", list);
+    return refuse(o, "there is no model %s%s%s%s The presets are: %s", o->model,
+                  near ? "; did you mean " : ".", near ? near : "", near ? "?" : "", list);
 }
 
 static void override_number(int *field, int64_t given)
