@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the program returns; see program.md's list in docs/how-it-works.md. */
+/* What the program returns; docs/how-it-works.md lists them. */
 enum {
     EXIT_DONE = 0,
     EXIT_WORLD = 1,      /* the world failed during the run: I/O, device      */
