@@ -165,7 +165,7 @@ TideStatus tide_profile_measure(const TideProgram *p, int repeats, TideProfile *
 /* Guess from FLOPs and bytes, measuring nothing. Plans made from it are as safe
  * as any other, only their predicted seconds are rough. */
 TideStatus tide_profile_guess(const TideProgram *p, TideProfile **out);
-TideStatus tide_profile_save(const TideProfile *f, const char *path);
+TideStatus tide_profile_save(const TideProgram *p, const TideProfile *f, const char *path);
 /* What the file lacks is filled by scaling; tide_profile_filled() counts it. */
 TideStatus tide_profile_load(const TideProgram *p, const char *path, TideProfile **out);
 int        tide_profile_filled(const TideProfile *f);
