@@ -36,8 +36,15 @@ typedef struct MemoryInfo {
     size_t process;     /* taken by this process; 0 if the device cannot tell   */
 } MemoryInfo;
 
+/* What such a device roughly does, to guess times before any was measured. */
+typedef struct Rough {
+    double flops_per_second, bytes_per_second, link_bytes_per_second;
+    double launch_seconds; /* of a node, and of a copy */
+} Rough;
+
 typedef struct Backend {
     const char          *name;
+    Rough                rough;
     size_t               alignment; /* of every slot, a power of two */
     const Kernel *const *kernels;   /* indexed by OpDesc.id          */
     unsigned             types;     /* bit 1 << TideType: dtypes that its kernels have */
@@ -64,6 +71,9 @@ typedef struct Backend {
     TideStatus (*fill)(Stream *s, void *to, int byte, size_t bytes);
     /* Do nothing for a while, in order: for tests of races and profiles. */
     TideStatus (*delay)(Stream *s, double seconds);
+    /* Let kernel k run call c in the order of c->stream. What c points to, the node and the
+     * tensors' facts excepted, may change on return. */
+    TideStatus (*launch)(const Kernel *k, const KernelCall *c);
 
     TideStatus (*event_new)(Device *d, Event **out);
     void       (*event_free)(Event *e);

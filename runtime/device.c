@@ -72,6 +72,7 @@ TideStatus tide_open(const char *device, TideDeviceOptions options, Tide **out)
     *out = t;
     if (!t) return TIDE_NO_MEMORY;
     snprintf(t->name, sizeof t->name, "%s", device);
+    t->options = options;
     return open_backend(t, device, options);
 }
 

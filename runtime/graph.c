@@ -10,8 +10,15 @@
 
 /* ---- Graphs and layers -------------------------------------------------- */
 
-static bool graph_add_layer(TideGraph *g, char *name)
+/* Enter the layer of that full name inside the current one, a new one unless it was open before. */
+static bool graph_enter_layer(TideGraph *g, char *name)
 {
+    for (int i = 1; name && i < g->n_layers; i++)
+        if (g->layers[i].parent == g->layer && strcmp(g->layers[i].name, name) == 0) {
+            free(name);
+            g->layer = i;
+            return true;
+        }
     if (!name || !program_grow(g->program, &g->layers, g->n_layers, sizeof *g->layers)) {
         free(name);
         return false;
@@ -35,7 +42,7 @@ TideGraph *tide_graph_new(TideProgram *p, const char *name)
     g->index = p->n_graphs;
     p->graphs[p->n_graphs++] = g;
     g->name = program_format(p, "%s", name);
-    graph_add_layer(g, program_format(p, "%s", ""));
+    graph_enter_layer(g, program_format(p, "%s", ""));
     return g;
 }
 
@@ -81,7 +88,7 @@ void tide_layer_begin(TideGraph *g, const char *name)
     if (broken(g)) return;
     const char *outer = g->layers[g->layer].name;
 
-    graph_add_layer(g, program_format(g->program, "%s%s%s", outer, *outer ? "/" : "", name));
+    graph_enter_layer(g, program_format(g->program, "%s%s%s", outer, *outer ? "/" : "", name));
 }
 
 void tide_layer_end(TideGraph *g)

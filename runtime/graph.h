@@ -13,6 +13,7 @@ struct Tide {
     const Backend *backend;  /* NULL: opening failed                       */
     Device        *device;
     char           name[32]; /* as given to tide_open(): "cpu", "cuda:0"   */
+    TideDeviceOptions options;
     char           message[1024];
 };
 
@@ -43,9 +44,6 @@ struct TideGraph {
 };
 
 static inline const Tensor *program_tensor(const TideProgram *p, int id) { return id ? p->tensors[id] : NULL; }
-
-/* Leave a message with t and return status. */
-TideStatus tide_fail(Tide *t, TideStatus status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* The first node (not `again`) of g that writes tensor id; -1: none, an input or persistent. */
 int graph_producer(const TideGraph *g, int id);

@@ -50,7 +50,8 @@ typedef struct Node {
 
 /* Facts about an op that the planner may rely on. */
 enum {
-    OP_ONCE = 1, /* never repeated: updates of parameters and states */
+    OP_ONCE = 1,         /* never repeated: updates of parameters and states       */
+    OP_TIME_BY_ATTR = 2, /* the first 8 bytes of its attributes change how long it takes */
 };
 
 /* The meaning of an op, the same for every backend. One const instance per op
@@ -115,6 +116,9 @@ const Tensor *graph_tensor(const TideGraph *g, TideTensor x);
 
 /* Remember a mistake of the model ("batch 0"); the first one wins. */
 void       graph_refuse(TideGraph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Leave a message with t and return status. */
+TideStatus tide_fail(Tide *t, TideStatus status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Elements and bytes of a shape, types. Cannot fail. */
 int64_t    shape_elements(TideShape s);

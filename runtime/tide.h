@@ -57,6 +57,17 @@ void       tide_close(Tide *t);
 /* The text of the last failure, never NULL; valid until the next call. */
 const char *tide_message(const Tide *t);
 
+/* What the device says of its memory; host_free is what the system and the cgroup still
+ * let this process take of the machine's own, 0 where that is not known. */
+typedef struct TideMemory {
+    size_t total, free; /* of the device                                       */
+    size_t process;     /* taken by this process; 0 if the device cannot tell  */
+    size_t host_free;
+} TideMemory;
+TideStatus  tide_memory(Tide *t, TideMemory *out);
+/* Device, driver and library versions on one line. Borrowed from the device. */
+const char *tide_versions(const Tide *t);
+
 /* ---- Tensors ----------------------------------------------------------- */
 
 typedef enum TideType { TIDE_F32, TIDE_BF16, TIDE_F16, TIDE_I32, TIDE_TYPE_COUNT } TideType;

@@ -14,4 +14,8 @@
 #undef TIDE_OP
 
 extern const Kernel *const cpu_kernels[OP_COUNT];
+
+/* For kernels: leave a message with the device and return TIDE_DEVICE. The lane then does no
+ * more work, and the next wait for it reports the failure. */
+TideStatus cpu_fail(Device *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #endif

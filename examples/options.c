@@ -1,0 +1,343 @@
+/* options.c - the table of options, and how a line of words is matched against it. */
+#include "examples/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum OptionKind { FLAG, INTEGER, NUMBER, TEXT, SIZE, FORCE } OptionKind;
+
+/* An option: where its value goes and what values are possible. */
+typedef struct Option {
+    const char *name, *value, *help;
+    unsigned    commands; /* sum of Command */
+    OptionKind  kind;
+    size_t      offset;   /* into Options */
+    double      least, most;
+    const char *choices;  /* TEXT: space-separated words; NULL: anything */
+} Option;
+
+enum { PLANS = CMD_TRAIN | CMD_PLAN, ALL = PLANS | CMD_PLACE | CMD_DEVICES };
+#define AT(field) offsetof(Options, field)
+
+// clang-format off
+static const Option options[] = {
+    { "--model", "NAME", "preset to start from; `--model list` prints them", PLANS, TEXT, AT(model), 0, 0, NULL },
+    { "--layers", "N", "number of blocks", PLANS, INTEGER, AT(layers), 1, 4096, NULL },
+    { "--width", "N", "channels", PLANS, INTEGER, AT(width), 1, 1 << 20, NULL },
+    { "--heads", "N", "attention heads", PLANS, INTEGER, AT(heads), 1, 4096, NULL },
+    { "--kv-heads", "N", "key and value heads", PLANS, INTEGER, AT(kv_heads), 1, 4096, NULL },
+    { "--seq", "N", "positions of a sequence (the context)", PLANS, INTEGER, AT(seq), 1, 1 << 20, NULL },
+    { "--batch", "N", "sequences of a micro-step", PLANS, INTEGER, AT(batch), 1, 1 << 20, NULL },
+    { "--vocab", "N", "size of the vocabulary", PLANS, INTEGER, AT(vocab), 1, 1 << 24, NULL },
+    { "--dropout", "P", "of embeddings and residuals, 0 to below 1", PLANS, NUMBER, AT(dropout), 0, 0.999999, NULL },
+    { "--attn-dropout", "P", "of attention probabilities", PLANS, NUMBER, AT(attn_dropout), 0, 0.999999, NULL },
+    { "--no-bias", NULL, "no biases in linear layers and layernorms", PLANS, FLAG, AT(no_bias), 0, 0, NULL },
+    { "--gelu", "KIND", "tanh or erf", PLANS, TEXT, AT(gelu), 0, 0, "tanh erf" },
+    { "--loss-chunk", "N", "rows of logits at a time", PLANS, INTEGER, AT(loss_chunk), 1, 1 << 30, NULL },
+    { "--accum", "N", "micro-steps of an update", PLANS, INTEGER, AT(accum), 1, 1 << 20, NULL },
+    { "--device", "NAME", "cpu, cuda or cuda:N; default: cuda if there is one, else cpu", PLANS, TEXT, AT(device), 0, 0, NULL },
+    { "--dtype", "TYPE", "f32, bf16 or f16 (the cpu device: f32)", PLANS, TEXT, AT(dtype), 0, 0, "f32 bf16 f16" },
+    { "--budget", "SIZE", "most device memory: 6GiB, 512MiB, bytes, 40% of what is free to choose, or least", PLANS, SIZE, AT(budget), 0, 0, NULL },
+    { "--host-budget", "SIZE", "most pinned host memory; 0: offload nothing", PLANS, SIZE, AT(host_budget), 0, 0, NULL },
+    { "--policy", "NAME", "auto, keep, recompute, sqrt, offload or offload-inputs", PLANS, TEXT, AT(policy), 0, 0, "auto keep recompute sqrt offload offload-inputs" },
+    { "--force", "FATE:GLOB", "keep:, recompute: or offload: the activations whose names match; may be repeated", PLANS, FORCE, AT(force), 0, 0, NULL },
+    { "--profile", "FILE", "plan with these times instead of measuring; the word guess: estimate them", PLANS, TEXT, AT(profile), 0, 0, NULL },
+    { "--link", "GBPS", "cpu device: slow each copy lane to this many 1e9 bytes/s", PLANS, NUMBER, AT(link), 1e-6, 1e6, NULL },
+    { "--plan", "FILE", "use this plan", PLANS, TEXT, AT(plan), 0, 0, NULL },
+    { "--dump", "FILE", "save the plan", PLANS, TEXT, AT(dump), 0, 0, NULL },
+    { "--trace", "FILE", "predicted timeline as a Chrome trace (opens in Perfetto)", CMD_PLAN, TEXT, AT(trace), 0, 0, NULL },
+    { "--list", NULL, "print the plan, one step a line", CMD_PLAN, FLAG, AT(list), 0, 0, NULL },
+    { "--data", "FILE", "text to learn from; its bytes are the tokens", CMD_TRAIN, TEXT, AT(data), 0, 0, NULL },
+    { "--val-data", "FILE", "text to validate on; default: the last 10 % of --data", CMD_TRAIN, TEXT, AT(val_data), 0, 0, NULL },
+    { "--steps", "N", "updates (default 500)", CMD_TRAIN, INTEGER, AT(steps), 1, 1e12, NULL },
+    { "--lr", "X", "learning rate after warm-up (default 0.0003)", CMD_TRAIN, NUMBER, AT(lr), 0, 1e6, NULL },
+    { "--warmup", "N", "steps of linear warm-up (default: a twentieth of the steps)", CMD_TRAIN, INTEGER, AT(warmup), 0, 1e12, NULL },
+    { "--schedule", "KIND", "constant, linear or cosine (default) down to --min-lr", CMD_TRAIN, TEXT, AT(schedule), 0, 0, "constant linear cosine" },
+    { "--min-lr", "X", "learning rate at the last step (default: a tenth of --lr)", CMD_TRAIN, NUMBER, AT(min_lr), 0, 1e6, NULL },
+    { "--weight-decay", "X", "of AdamW, for matrices", CMD_TRAIN, NUMBER, AT(weight_decay), 0, 1e3, NULL },
+    { "--beta1", "X", "of AdamW", CMD_TRAIN, NUMBER, AT(beta1), 0, 0.9999999, NULL },
+    { "--beta2", "X", "of AdamW", CMD_TRAIN, NUMBER, AT(beta2), 0, 0.9999999, NULL },
+    { "--clip", "X", "largest global norm of the gradient; 0: no clipping", CMD_TRAIN, NUMBER, AT(clip), 0, 1e9, NULL },
+    { "--eval-every", "N", "validate every N steps; 0 (default): at the end only", CMD_TRAIN, INTEGER, AT(eval_every), 0, 1e12, NULL },
+    { "--eval-batches", "N", "batches of a validation (default 20)", CMD_TRAIN, INTEGER, AT(eval_batches), 1, 1e9, NULL },
+    { "--seed", "N", "of weights, data order, dropout and sampling (default 0)", PLANS, INTEGER, AT(seed), 0, 9e15, NULL },
+    { "--verify", NULL, "also run step 1 keeping everything and compare all gradients bit by bit", CMD_TRAIN, FLAG, AT(verify), 0, 0, NULL },
+    { "--metrics", "FILE", "one JSON line a step", CMD_TRAIN, TEXT, AT(metrics), 0, 0, NULL },
+    { "--sample", "N", "print N bytes of text at the end", CMD_TRAIN, INTEGER, AT(sample), 0, 1e7, NULL },
+    { "--sample-every", "N", "print a sample every N steps too", CMD_TRAIN, INTEGER, AT(sample_every), 0, 1e12, NULL },
+    { "--temperature", "X", "of sampling (default 0.8)", CMD_TRAIN, NUMBER, AT(temperature), 0, 100, NULL },
+    { "--capacity", "SIZE", "bytes (or units of the file) that the buffers must fit", CMD_PLACE, SIZE, AT(capacity), 0, 0, NULL },
+    { "--seconds", "S", "search at most this long (default 1)", CMD_PLACE, NUMBER, AT(seconds), 0, 1e6, NULL },
+    { "-o", "FILE", "write the input's columns and an offset", CMD_PLACE, TEXT, AT(output), 0, 0, NULL },
+    { "--quiet", NULL, "no progress", ALL, FLAG, AT(quiet), 0, 0, NULL },
+    { "--json", NULL, "one JSON document on stdout, progress on stderr", ALL, FLAG, AT(json), 0, 0, NULL },
+    { "--help", NULL, "this text", ALL, FLAG, AT(help), 0, 0, NULL },
+};
+// clang-format on
+enum { N_OPTIONS = sizeof options / sizeof *options };
+
+static const struct { Command command; const char *name, *usage, *what; } commands[] = {
+    { CMD_TRAIN, "train", "tide train --model NAME --data FILE [options]", "Train a model inside a budget." },
+    { CMD_PLAN, "plan", "tide plan --model NAME [options]", "Make a plan, print it, save it; no training." },
+    { CMD_PLACE, "place", "tide place buffers.csv --capacity N [options]",
+      "Give a list of buffers (columns id, lower, upper, size) offsets that do not overlap." },
+    { CMD_DEVICES, "devices", "tide devices [options]", "Say what this machine offers." },
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+const char *command_name(Command command)
+{
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (commands[i].command == command) return commands[i].name;
+    return "";
+}
+
+int refuse(const Options *o, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    fprintf(stderr, "tide %s: ", command_name(o->command));
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return EXIT_BAD_INPUT;
+}
+
+/* ---- names that resemble each other --------------------------------------- */
+
+enum { LONGEST_NAME = 64 };
+
+/* Letters to insert, delete or replace to turn a into b (Levenshtein). */
+static int edit_distance(const char *a, const char *b)
+{
+    int    row[LONGEST_NAME + 1];
+    size_t n = strlen(b);
+
+    if (n > LONGEST_NAME || strlen(a) > LONGEST_NAME) return LONGEST_NAME;
+    for (size_t j = 0; j <= n; j++) row[j] = (int)j;
+    for (size_t i = 0; a[i]; i++) {
+        int corner = row[0];
+        row[0] = (int)i + 1;
+        for (size_t j = 0; j < n; j++) {
+            int best = corner + (a[i] != b[j]);
+            corner = row[j + 1];
+            if (best > row[j] + 1) best = row[j] + 1;
+            if (best > corner + 1) best = corner + 1;
+            row[j + 1] = best;
+        }
+    }
+    return row[n];
+}
+
+const char *nearest_name(const char *word, const char *const *names, int n)
+{
+    const char *nearest = NULL;
+    int         best = (int)strlen(word) / 3 + 2;
+
+    for (int i = 0; i < n; i++) {
+        int d = edit_distance(word, names[i]);
+        if (d < best) best = d, nearest = names[i];
+    }
+    return nearest;
+}
+
+static int refuse_unknown(const Options *o, const char *word)
+{
+    const char *names[N_OPTIONS];
+    int         n = 0;
+
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (options[i].commands & o->command) names[n++] = options[i].name;
+    for (int i = 0; i < N_OPTIONS; i++)
+        for (int c = 0; c < N_COMMANDS; c++)
+            if (!strcmp(options[i].name, word) && (options[i].commands & commands[c].command))
+                return refuse(o, "%s is an option of tide %s, not of tide %s", word, commands[c].name,
+                              command_name(o->command));
+    const char *near = nearest_name(word, names, n);
+    if (near) return refuse(o, "unknown option %s; did you mean %s?", word, near);
+    return refuse(o, "unknown option %s; tide %s --help lists all", word, command_name(o->command));
+}
+
+/* ---- values ----------------------------------------------------------------- */
+
+bool size_parse(const char *text, Size *out)
+{
+    static const struct { const char *name; double bytes; } units[] = {
+        { "", 1 },           { "B", 1 },           { "KB", 1e3 },         { "MB", 1e6 },
+        { "GB", 1e9 },       { "TB", 1e12 },       { "KiB", 1024.0 },     { "MiB", 1048576.0 },
+        { "GiB", 0x1p30 },   { "TiB", 0x1p40 },
+    };
+    char  *end;
+    double value;
+
+    *out = (Size){ .text = text };
+    if (!strcmp(text, "least")) return out->kind = SIZE_LEAST, true;
+    if (!isdigit((unsigned char)*text) && *text != '.') return false; /* strtod would take "nan", "-1" */
+    value = strtod(text, &end);
+    if (!isfinite(value) || end == text) return false;
+    if (!strcmp(end, "%")) {
+        out->kind = SIZE_PERCENT;
+        out->percent = value;
+        return true;
+    }
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (!strcmp(end, units[i].name) && value * units[i].bytes < 0x1p62) {
+            out->kind = SIZE_BYTES;
+            out->bytes = (size_t)(value * units[i].bytes);
+            return true;
+        }
+    return false;
+}
+
+static bool is_choice(const char *choices, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (const char *at = choices; n && (at = strstr(at, word)); at += n)
+        if ((at == choices || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
+    return false;
+}
+
+static int set_number(const Option *option, const char *text, Options *o)
+{
+    bool    whole = option->kind == INTEGER;
+    char   *end = NULL;
+    int64_t integer = 0;
+    double  number;
+
+    errno = 0;
+    if (whole) integer = strtoll(text, &end, 10);
+    number = whole ? (double)integer : strtod(text, &end);
+    if (end == text || *end || errno || !isfinite(number))
+        return refuse(o, "%s %s: not a %s", option->name, text, whole ? "whole number" : "number");
+    if (number < option->least || number > option->most)
+        return refuse(o, "%s %s is outside %.*g to %.*g", option->name, text, 12, option->least, 12,
+                      option->most);
+    if (whole) memcpy((char *)o + option->offset, &integer, sizeof integer);
+    else memcpy((char *)o + option->offset, &number, sizeof number);
+    return EXIT_DONE;
+}
+
+static int set_size(const Option *option, const char *text, Options *o)
+{
+    Size size;
+
+    if (!size_parse(text, &size))
+        return refuse(o, "%s %s: not a size; examples: 6GiB, 6GB, 512MiB, 1048576%s", option->name, text,
+                      option->offset == AT(budget) ? ", 40%, least" : "");
+    if (size.kind != SIZE_BYTES && option->offset != AT(budget))
+        return refuse(o, "%s %s: takes bytes, such as 512MiB", option->name, text);
+    if (size.kind == SIZE_BYTES && !size.bytes && option->offset == AT(budget))
+        return refuse(o, "%s %s: nothing can be trained in 0 bytes; `%s least` finds the least", option->name,
+                      text, option->name);
+    memcpy((char *)o + option->offset, &size, sizeof size);
+    return EXIT_DONE;
+}
+
+static int set_force(const char *text, Options *o)
+{
+    const char *colon = strchr(text, ':');
+
+    if (!colon || !colon[1])
+        return refuse(o, "--force %s: write FATE:GLOB, such as offload:block*/fc", text);
+    if (strncmp(text, "keep:", 5) && strncmp(text, "recompute:", 10) && strncmp(text, "offload:", 8))
+        return refuse(o, "--force %s: the fate is %.*s, but must be keep, recompute or offload", text,
+                      (int)(colon - text), text);
+    if (o->n_forces == MAX_FORCES) return refuse(o, "more than %d times --force", MAX_FORCES);
+    o->force[o->n_forces++] = text;
+    return EXIT_DONE;
+}
+
+static int set_text(const Option *option, const char *text, Options *o)
+{
+    if (!*text) return refuse(o, "%s is empty", option->name);
+    if (option->choices && !is_choice(option->choices, text))
+        return refuse(o, "%s %s: must be one of: %s", option->name, text, option->choices);
+    memcpy((char *)o + option->offset, &text, sizeof text);
+    return EXIT_DONE;
+}
+
+static int set_value(const Option *option, const char *text, Options *o)
+{
+    switch (option->kind) {
+    case FLAG: *((bool *)((char *)o + option->offset)) = true; return EXIT_DONE;
+    case INTEGER:
+    case NUMBER: return set_number(option, text, o);
+    case TEXT: return set_text(option, text, o);
+    case SIZE: return set_size(option, text, o);
+    case FORCE: return set_force(text, o);
+    }
+    return EXIT_DONE;
+}
+
+/* ---- the line ------------------------------------------------------------------ */
+
+static const Option *find_option(Command command, const char *word, size_t length)
+{
+    for (int i = 0; i < N_OPTIONS; i++)
+        if ((options[i].commands & command) && strlen(options[i].name) == length &&
+            !strncmp(options[i].name, word, length))
+            return &options[i];
+    return NULL;
+}
+
+/* Take the option at argv[*i] and its value, which may stand behind '=' or in the next word. */
+static int take_option(int argc, char **argv, int *i, Options *o)
+{
+    const char   *word = argv[*i], *equals = strchr(word, '=');
+    size_t        length = equals ? (size_t)(equals - word) : strlen(word);
+    const Option *option = find_option(o->command, word, length);
+    const char   *value = equals ? equals + 1 : NULL;
+    char          name[LONGEST_NAME];
+
+    if (!option) {
+        snprintf(name, sizeof name, "%.*s", (int)length, word);
+        return refuse_unknown(o, name);
+    }
+    if (option->kind == FLAG && value) return refuse(o, "%s takes no value", option->name);
+    if (option->kind != FLAG && !value) {
+        if (*i + 1 >= argc) return refuse(o, "%s needs a value: %s", option->name, option->value);
+        value = argv[++*i];
+    }
+    return set_value(option, value, o);
+}
+
+static Options defaults(Command command)
+{
+    return (Options){ .command = command, .dropout = -1, .attn_dropout = -1, .steps = 500, .lr = 3e-4,
+                      .warmup = -1, .min_lr = -1, .weight_decay = -1, .beta1 = -1, .beta2 = -1, .clip = -1,
+                      .eval_batches = 20, .temperature = 0.8, .seconds = 1, .schedule = "cosine",
+                      .policy = "auto" };
+}
+
+int options_parse(Command command, int argc, char **argv, Options *out)
+{
+    int rc = EXIT_DONE;
+
+    *out = defaults(command);
+    for (int i = 0; i < argc && !rc; i++) {
+        if (argv[i][0] == '-' && argv[i][1]) rc = take_option(argc, argv, &i, out);
+        else if (command != CMD_PLACE) rc = refuse(out, "'%s' is no option; options begin with --", argv[i]);
+        else if (out->operand) rc = refuse(out, "one file at a time, not %s and %s", out->operand, argv[i]);
+        else out->operand = argv[i];
+    }
+    return rc;
+}
+
+void options_help(Command command)
+{
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (commands[i].command == command) printf("%s\n\n%s\n\n", commands[i].usage, commands[i].what);
+    for (int i = 0; i < N_OPTIONS; i++) {
+        char left[LONGEST_NAME];
+        if (!(options[i].commands & command)) continue;
+        snprintf(left, sizeof left, "%s %s", options[i].name, options[i].value ? options[i].value : "");
+        printf("  %-24s %s\n", left, options[i].help);
+    }
+}

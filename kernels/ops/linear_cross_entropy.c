@@ -1,0 +1,62 @@
+/* linear_cross_entropy.c - the head of a language model and its loss, in chunks of rows.
+ *
+ * Not an op but a sequence of ops: of all the logits [rows, padded vocab] only one chunk exists at a
+ * time. The gradient of the loss is known as soon as a chunk's logits are, so in training the head's
+ * backward runs here, chunk by chunk, and tide_backward() starts from dx. */
+#include <stdio.h>
+#include "kernels/ops/shape.h"
+
+enum { CHUNK_LOGITS = 8 << 20, CHUNK_STEP = 64 };
+
+/* About 8 Mi logits, in multiples of 64 rows and at least so many; the chunks of a batch are as
+ * equal as that allows. */
+int64_t tide_loss_chunk_rows(int64_t rows, int64_t padded_vocab)
+{
+    int64_t most = CHUNK_LOGITS / padded_vocab / CHUNK_STEP * CHUNK_STEP;
+
+    if (most < CHUNK_STEP) most = CHUNK_STEP;
+    if (rows <= most) return rows;
+    int64_t chunks = (rows + most - 1) / most;
+    int64_t each   = (rows + chunks - 1) / chunks;
+    return (each + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP;
+}
+
+static TideTensor chunk_logits(TideGraph *g, TideTensor x, TideTensor weight, TideRows rows, int number)
+{
+    char name[32];
+    TideTensor logits = tide_linear(g, x, weight, (TideTensor){ 0 }, rows);
+
+    snprintf(name, sizeof name, "logits%d", number);
+    return logits.id ? tide_name(g, logits, name) : logits;
+}
+
+TideLoss tide_linear_cross_entropy(TideGraph *g, TideTensor x, TideTensor weight, TideTensor targets,
+                                   TideTensor info, TideClasses c, int64_t chunk_rows, bool train)
+{
+    TideLoss loss = { { 0 }, { 0 } };
+    const Tensor *xt = graph_tensor(g, x), *wt = graph_tensor(g, weight);
+
+    if (!xt || !wt) return loss;
+    int64_t rows = shape_rows(xt->shape);
+    if (chunk_rows <= 0) chunk_rows = tide_loss_chunk_rows(rows, wt->shape.dim[0]);
+
+    for (int64_t first = 0; first < rows; first += chunk_rows) {
+        int64_t count     = first + chunk_rows < rows ? chunk_rows : rows - first;
+        TideRows chunk    = { .count = count, .x_first = first };
+        TideTensor logits = chunk_logits(g, x, weight, chunk, (int)(first / chunk_rows));
+
+        c.first = first;
+        if (train) {
+            graph_phase(g, PHASE_BACKWARD);
+            loss.losses = tide_cross_entropy_grad(g, logits, targets, loss.losses, info, c);
+        } else {
+            loss.losses = tide_cross_entropy(g, logits, targets, loss.losses, c);
+        }
+        if (!loss.losses.id) return (TideLoss){ { 0 }, { 0 } };
+        if (first == 0) tide_name(g, loss.losses, "loss");
+        if (!train) continue;
+        loss.dx = tide_linear_dx(g, logits, weight, x, loss.dx, chunk);
+        tide_linear_dw(g, x, logits, weight, (TideTensor){ 0 }, chunk);
+    }
+    return loss;
+}

@@ -1,0 +1,40 @@
+/* loader.h - the batches of a model from a text, prepared by a thread while the device works.
+ *
+ * The thread fills one of two buffers while the caller uses the other. What a step gets depends
+ * on text, seed and step alone, never on when the thread ran. */
+#ifndef TIDE_LOADER_H
+#define TIDE_LOADER_H
+#include "models/model.h"
+#include "models/text/text.h"
+
+/* All micro-steps of one update. Borrowed from the loader until the next call of loader_next(). */
+typedef struct StepData {
+    int64_t        step;
+    const void    *tokens;  /* i32 [accum, batch, seq]; an mlp's x: f32 [accum, batch, width]    */
+    const int32_t *targets; /* [accum, batch, seq]; an mlp's: [accum, batch]                     */
+    size_t         token_bytes, target_bytes; /* of one micro-step                                */
+    int64_t        valid;   /* targets that count, of all micro-steps: loss_scale is 1 / valid   */
+} StepData;
+
+typedef struct Loader Loader;
+
+/* Begin to prepare steps first, first + 1, ... of a model's configuration (as Model.config holds it:
+ * with every default filled in). The tokens must outlive the loader and hold a window. */
+TideStatus      loader_new(Tide *t, const ModelConfig *config, Tokens tokens, uint64_t seed, int64_t first,
+                           Loader **out);
+void            loader_free(Loader *l);
+/* The next step, in order; waits until it is there. Cannot fail. */
+const StepData *loader_next(Loader *l);
+
+/* Addresses of micro-step i of a step. */
+const void     *step_tokens(const StepData *d, int micro);
+const int32_t  *step_targets(const StepData *d, int micro);
+
+/* Tokens of one window, the target of its last position included: what a text must hold. */
+int64_t         config_window(const ModelConfig *config);
+/* Fill one batch with windows that are spread evenly over the tokens: batch i of count, as evaluation
+ * wants it. Shapes as one micro-step above. */
+void            batch_even(const ModelConfig *config, Tokens tokens, int64_t i, int64_t count, void *x,
+                           int32_t *targets);
+
+#endif

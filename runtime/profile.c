@@ -1,0 +1,194 @@
+/* profile.c - what a profile holds, and how its gaps are filled. */
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/base.h"
+#include "runtime/profile.h"
+
+double profile_seconds(const TideProfile *f, const TideGraph *g, int node)
+{
+    return f->entries[f->entry_of[g->index][node]].seconds;
+}
+
+Link profile_link(const TideProfile *f)
+{
+    return f->link;
+}
+size_t profile_fixed_bytes(const TideProfile *f)
+{
+    return f->fixed_bytes;
+}
+int tide_profile_filled(const TideProfile *f)
+{
+    return f->filled;
+}
+
+int profile_find(const TideProfile *f, const char *key)
+{
+    for (int i = 0; i < f->n_entries; i++)
+        if (strcmp(f->entries[i].key, key) == 0) return i;
+    return -1;
+}
+
+static void add_tensor(char *text, size_t size, const Tensor *t)
+{
+    size_t n = strlen(text);
+
+    n += (size_t)snprintf(text + n, size - n, " %s", t ? type_name(t->type) : "-");
+    for (int i = 0; t && i < t->shape.n && n < size; i++)
+        n += (size_t)snprintf(text + n, size - n, "%c%lld", i ? ',' : '[', (long long)t->shape.dim[i]);
+    if (t && n < size) snprintf(text + n, size - n, "]");
+}
+
+/* Nodes of one key take equally long. An op whose time depends on its attributes says so. */
+static char *make_key(const TideProgram *p, const Node *n)
+{
+    size_t size = 64 + 64 * (size_t)(n->n_in + n->n_out);
+    char *key = calloc(size, 1);
+
+    if (!key) return NULL;
+    snprintf(key, size, "%s", n->op->name);
+    for (int i = 0; i < n->n_in; i++) add_tensor(key, size, program_tensor(p, n->in[i].id));
+    snprintf(key + strlen(key), size - strlen(key), " >");
+    for (int i = 0; i < n->n_out; i++) add_tensor(key, size, program_tensor(p, n->out[i].id));
+    if (n->op->facts & OP_TIME_BY_ATTR)
+        for (size_t i = 0; i < 8; i++)
+            snprintf(key + strlen(key), size - strlen(key), "%s%02x", i ? "" : " #", n->attr.bytes[i]);
+    return key;
+}
+
+/* Bytes that a node reads and writes at least. */
+static double node_bytes(const TideProgram *p, const Node *n)
+{
+    double bytes = 0;
+
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i].id) bytes += (double)program_tensor(p, n->in[i].id)->bytes;
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i].id) bytes += (double)program_tensor(p, n->out[i].id)->bytes;
+    return bytes;
+}
+
+/* The entry for a node, made if there is none; -1 without memory. */
+static int entry_for(const TideProgram *p, TideProfile *f, const Node *n)
+{
+    char *key = make_key(p, n);
+    int found = key ? profile_find(f, key) : -1;
+
+    if (!key || found >= 0) {
+        free(key);
+        return found;
+    }
+    Entry *grown = realloc(f->entries, ((size_t)f->n_entries + 1) * sizeof *grown);
+    if (!grown) {
+        free(key);
+        return -1;
+    }
+    f->entries = grown;
+    f->entries[f->n_entries] = (Entry){ .key = key, .flops = node_flops(p, n), .bytes = node_bytes(p, n) };
+    return f->n_entries++;
+}
+
+static TideStatus index_graph(const TideProgram *p, TideProfile *f, const TideGraph *g)
+{
+    int *entry_of = calloc((size_t)g->n_nodes + 1, sizeof *entry_of);
+
+    f->entry_of[g->index] = entry_of;
+    if (!entry_of) return TIDE_NO_MEMORY;
+    for (int i = 0; i < g->n_nodes; i++) {
+        entry_of[i] = entry_for(p, f, g->nodes[i]);
+        if (entry_of[i] < 0) return TIDE_NO_MEMORY;
+    }
+    return TIDE_OK;
+}
+
+TideStatus profile_new(const TideProgram *p, TideProfile **out)
+{
+    *out = NULL;
+    TRY(tide_program_check(p));
+    TideProfile *f = calloc(1, sizeof *f);
+    TideStatus status = f ? TIDE_OK : TIDE_NO_MEMORY;
+
+    if (!status) f->entry_of = calloc((size_t)p->n_graphs + 1, sizeof *f->entry_of);
+    if (!status && !f->entry_of) status = TIDE_NO_MEMORY;
+    if (!status) f->n_graphs = p->n_graphs;
+    for (int i = 0; !status && i < p->n_graphs; i++) status = index_graph(p, f, p->graphs[i]);
+    if (status) {
+        tide_profile_free(f);
+        return tide_fail(p->tide, status, "no memory for a profile");
+    }
+    snprintf(f->device, sizeof f->device, "%s", p->tide->name);
+    snprintf(f->versions, sizeof f->versions, "%s", p->tide->backend->versions(p->tide->device));
+    *out = f;
+    return TIDE_OK;
+}
+
+void tide_profile_free(TideProfile *f)
+{
+    if (!f) return;
+    for (int i = 0; i < f->n_entries; i++) free(f->entries[i].key);
+    for (int i = 0; i < f->n_graphs && f->entry_of; i++) free(f->entry_of[i]);
+    free(f->entry_of);
+    free(f->entries);
+    free(f);
+}
+
+/* ---- Filling ---------------------------------------------------------------- */
+
+static double guess(const Rough *r, const Entry *e)
+{
+    double compute = e->flops / r->flops_per_second, memory = e->bytes / r->bytes_per_second;
+
+    return r->launch_seconds + (compute > memory ? compute : memory);
+}
+
+static bool same_op(const Entry *a, const Entry *b)
+{
+    size_t n = strcspn(a->key, " ");
+
+    return n == strcspn(b->key, " ") && memcmp(a->key, b->key, n) == 0;
+}
+
+/* The measured entry of the same op whose work is nearest; NULL: none. */
+static const Entry *nearest(const TideProfile *f, const Entry *e)
+{
+    const Entry *best = NULL;
+    double best_ratio = 0;
+
+    for (int i = 0; i < f->n_entries; i++) {
+        const Entry *other = &f->entries[i];
+        if (other->source != SOURCE_MEASURED || !same_op(e, other) || other->bytes <= 0 || e->bytes <= 0)
+            continue;
+        double ratio = other->bytes > e->bytes ? other->bytes / e->bytes : e->bytes / other->bytes;
+        if (!best || ratio < best_ratio) {
+            best = other;
+            best_ratio = ratio;
+        }
+    }
+    return best;
+}
+
+void profile_fill(const TideProgram *p, TideProfile *f)
+{
+    const Rough *rough = &p->tide->backend->rough;
+
+    for (int i = 0; i < f->n_entries; i++) {
+        Entry *e = &f->entries[i];
+        if (e->source != SOURCE_NONE) continue;
+        const Entry *like = nearest(f, e);
+        e->source = like ? SOURCE_SCALED : SOURCE_GUESSED;
+        e->seconds = like ? like->seconds * guess(rough, e) / guess(rough, like) : guess(rough, e);
+        f->filled++;
+    }
+    if (f->link.out <= 0) {
+        double speed = p->tide->options.link_bytes_per_second;
+        if (speed <= 0) speed = rough->link_bytes_per_second;
+        f->link = (Link){ speed, speed, speed, rough->launch_seconds };
+    }
+}
+
+TideStatus tide_profile_guess(const TideProgram *p, TideProfile **out)
+{
+    TRY(profile_new(p, out));
+    profile_fill(p, *out);
+    return TIDE_OK;
+}
