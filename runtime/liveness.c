@@ -73,6 +73,19 @@ static void find_choices(Facts *f, Limits limits)
     }
 }
 
+/* Insertion is enough: views come nearly in order. */
+static void sort_fixed(Facts *f)
+{
+    const CostTensor *x = f->problem->tensors;
+
+    for (int t = 0; t < f->problem->n_tensors; t++) {
+        if (!x[t].fixed) continue;
+        int i = f->n_fixed++;
+        for (; i > 0 && x[f->fixed[i - 1]].offset > x[t].offset; i--) f->fixed[i] = f->fixed[i - 1];
+        f->fixed[i] = t;
+    }
+}
+
 static void count_bytes(Facts *f)
 {
     const Problem *p = f->problem;
@@ -96,6 +109,7 @@ TideStatus facts_new(const Problem *p, Limits limits, Facts **out)
     f->order = pool_new(&f->pool, (size_t)p->n_nodes, sizeof *f->order);
     f->repeatable = pool_new(&f->pool, (size_t)p->n_nodes, sizeof *f->repeatable);
     f->choices = pool_new(&f->pool, (size_t)p->n_tensors, sizeof *f->choices);
+    f->fixed = pool_new(&f->pool, (size_t)p->n_tensors, sizeof *f->fixed);
     if (f->pool.failed) {
         facts_free(f);
         return TIDE_NO_MEMORY;
@@ -103,6 +117,7 @@ TideStatus facts_new(const Problem *p, Limits limits, Facts **out)
     find_uses(f);
     for (int i = 0; i < p->n_nodes; i++) f->repeatable[i] = is_repeatable(f, i);
     find_choices(f, limits);
+    sort_fixed(f);
     count_bytes(f);
     *out = f;
     return TIDE_OK;

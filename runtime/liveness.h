@@ -24,6 +24,8 @@ typedef struct Facts {
     bool          *repeatable; /* [n_nodes]: running it once more gives the same bits */
     int           *choices;    /* [n_choices]: tensors that have a fate, ascending */
     int            n_choices;
+    int           *fixed;      /* [n_fixed]: fixed tensors by offset */
+    int            n_fixed;
     size_t         always;     /* static bytes that no fixed tensor of the problem may free */
     size_t         stage_bytes; /* of one copy of the inputs and outputs */
     Pool           pool;

@@ -108,7 +108,10 @@ static void add_outputs(Builder *b, const Node *n, CostNode *c)
         if (!n->again && t->producer < 0 && !(t->fixed && t->live_in)) t->producer = n->id;
         c->out[c->n_out++] = b->index[n->out[j].id];
     }
-    if (!n->n_out || !n->out[0].id) c->in_place = -1;
+    int taken = n->op->in_place - 1;
+    bool fits = c->in_place >= 0 && n->n_out && n->out[0].id &&
+                tensor_at(b, n->out[0].id)->bytes == tensor_at(b, n->in[taken].id)->bytes;
+    if (!fits) c->in_place = -1;
 }
 
 static bool add_nodes(Builder *b)
