@@ -197,7 +197,7 @@ static TideStatus read_timeline(const JsonAt *section, Section *s)
 {
     JsonAt list;
     size_t n;
-    int    count;
+    int    count = 0;
 
     if (!read_has(section, "timeline")) return TIDE_OK;
     TRY(read_member(section, "timeline", &list));
