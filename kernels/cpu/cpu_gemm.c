@@ -83,7 +83,7 @@ enum {
     MOST_TILES = 16,
     TILE_STEP = 16,              /* tiles are multiples of this, but for the last            */
     TILE_SIDE = 64,              /* and no side is cut below this                            */
-    TILE_FLOPS = 6 * 1000 * 1000 /* below, packing and the fork cost more than a thread gains */
+    TILE_FLOPS = 12 * 1000 * 1000 /* below, packing and the fork cost more than a thread gains */
 };
 
 /* Rows or columns of a tile when `size` is cut into `parts`. */
