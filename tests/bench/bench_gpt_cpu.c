@@ -25,7 +25,10 @@ static double read_clock(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static double lesser(double a, double b) { return a < b ? a : b; }
+static double lesser(double a, double b)
+{
+    return a < b ? a : b;
+}
 
 static bool configure(const char *name, ModelConfig *c)
 {
@@ -104,7 +107,8 @@ static void print_ops(const TideGraph *g, const Cost *least)
         all.wall += one.wall;
         all.processor += one.processor;
     }
-    printf("%-20s %6s %10.3f %10s %10.3f\n", "forward + backward", "", 1e3 * all.wall, "", 1e3 * all.processor);
+    printf("%-20s %6s %10.3f %10s %10.3f\n", "forward + backward", "", 1e3 * all.wall, "",
+           1e3 * all.processor);
 }
 
 static int bench(const Model *m, int rounds)

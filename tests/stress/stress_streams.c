@@ -18,8 +18,8 @@ typedef struct Lanes {
     Device *d;
     Stream *compute, *out, *in;
     Event *made, *left, *free_again, *back; /* the block is made; copied out; overwritten; copied in */
-    float *device, *host;           /* [2 * FLOATS]: the block and where it comes back; [FLOATS] */
-    long wrong;                     /* floats that were not as expected; compute's worker counts   */
+    float *device, *host;                   /* [2 * FLOATS]: the block and where it comes back; [FLOATS] */
+    long wrong;                             /* floats that were not as expected; compute's worker counts   */
     int without;
 } Lanes;
 
@@ -54,7 +54,9 @@ static TideStatus round_trip(Lanes *l, int *number)
     const Backend *be = l->be;
     const Tensor *info[3] = { NULL };
     void *in[3] = { number, l->device + FLOATS, &l->wrong }, *out[1] = { l->device };
-    KernelCall c = { .node = &node1, .in_info = info, .out_info = info, .in = in, .out = out, .stream = l->compute };
+    KernelCall c = {
+        .node = &node1, .in_info = info, .out_info = info, .in = in, .out = out, .stream = l->compute
+    };
 
     TRY(be->launch(&making, &c));
     TRY(be->event_record(l->compute, l->made));
@@ -117,8 +119,10 @@ int main(int argc, char **argv)
         if (!status && i % 1000 == 999) status = l.be->event_sync(l.back);
     }
     if (!status) status = l.be->stream_sync(l.compute);
-    if (!status) printf("%d round trips, %ld wrong numbers\n", rounds, l.wrong);
-    else printf("status %d\n", status);
+    if (!status)
+        printf("%d round trips, %ld wrong numbers\n", rounds, l.wrong);
+    else
+        printf("status %d\n", status);
     bool bad = status || l.wrong;
     close_lanes(&l);
     free(numbers);
