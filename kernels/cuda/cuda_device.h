@@ -1,7 +1,7 @@
 /* cuda_device.h - what the files of this folder know about an open device.
  *
- * Plain C, read by gcc and by nvcc. A Stream and an Event of backend.h are CUDA's own
- * objects here, cast; a failed call leaves its text with the device. */
+ * Plain C, read by gcc and by nvcc. Streams and events know their device, because a failed
+ * call leaves its text there. */
 #ifndef TIDE_CUDA_DEVICE_H
 #define TIDE_CUDA_DEVICE_H
 #include <cuda_runtime_api.h>
@@ -12,33 +12,47 @@ extern "C" {
 
 struct Device {
     TideDeviceOptions options;
-    int    ordinal;
-    int    major, minor; /* compute capability                                   */
-    int    sms;          /* multiprocessors                                      */
-    size_t l2;           /* bytes of the second-level cache                      */
-    void  *libs;         /* of cuda_libs.c: library handles, built engines       */
-    char   name[128];
-    char   bus_id[32];   /* PCI address, as NVML wants it                        */
-    char   versions[256];
-    char   message[512]; /* text of the last failure                             */
+    int   ordinal;
+    int   major, minor; /* compute capability                                          */
+    int   sms;          /* multiprocessors                                             */
+    size_t l2;          /* bytes of the second-level cache                             */
+    void *gemm;         /* of gemm.c: the cuBLASLt handle and what was chosen for each shape */
+    void *attention;    /* of the attention files: the cuDNN handle and its plans, or NULL */
+    void *nvml;         /* of cuda_nvml.c, NULL: not there                             */
+    char  name[128];
+    char  versions[256];
+    char  message[512]; /* text of the last failure                                    */
 };
 
-/* Leave a message with the device and return status. */
-TideStatus cuda_fail(Device *d, TideStatus status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+struct Stream  { Device *device; cudaStream_t stream; };
+struct Event   { Device *device; cudaEvent_t event; };
+struct Capture { Device *device; cudaGraphExec_t exec; };
 
-/* TIDE_OK, or a message "<what>: <CUDA's text>" and TIDE_DEVICE. */
+/* Leave a message with the device and return status. */
+TideStatus cuda_fail(Device *d, TideStatus status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* TIDE_OK, or the message "<what>: <CUDA's text>" and TIDE_NO_MEMORY or TIDE_DEVICE. */
 TideStatus cuda_check(Device *d, cudaError_t error, const char *what);
 
-/* The same for a launch that a kernel's run() has just made: names the node. */
+/* The end of a kernel's run(): did its launches reach the stream? The message names the node. */
 TideStatus cuda_launched(const KernelCall *c);
 
-/* cuda_libs.c: library handles, opened with the device. versions is appended to. A failure leaves
- * its text in d->message. */
-TideStatus cuda_libs_open(Device *d);
-void       cuda_libs_close(Device *d);
+static inline cudaStream_t cuda_stream(const KernelCall *c) { return c->stream->stream; }
 
-static inline cudaStream_t cuda_stream(Stream *s) { return (cudaStream_t)s; }
+/* Libraries that are opened and closed with the device; each open appends what it found to
+ * d->versions, and a failure leaves its text in d->message. */
+TideStatus gemm_open(Device *d);       /* gemm.c */
+void       gemm_close(Device *d);
+TideStatus attention_open(Device *d);  /* attention_cudnn.c, or attention_no_cudnn.c where it was not found */
+void       attention_close(Device *d);
+
+/* cuda_nvml.c: device memory by process, as the driver counts it. nvml_open() leaves d->nvml NULL
+ * where the library is missing; nvml_process_bytes() is then 0. */
+void       nvml_open(Device *d, const char *bus_id);
+void       nvml_close(Device *d);
+size_t     nvml_process_bytes(const Device *d);
+/* "580.95.05", or "" where it is not known. */
+void       nvml_driver_version(const Device *d, char *to, size_t size);
 
 #ifdef __cplusplus
 }
