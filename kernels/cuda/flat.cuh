@@ -11,23 +11,26 @@ enum { FLAT_UNROLL = 2 }; /* packs of a thread: enough loads in flight to fill t
 template <bool WHOLE, typename T>
 __device__ __forceinline__ Pack<T> flat_load(const T *p, int64_t i, int64_t n)
 {
-    if (WHOLE) return load<PACK<T>>(p + i);
-    Pack<T> part;
+    if constexpr (WHOLE) {
+        return load<PACK<T>>(p + i);
+    } else {
+        Pack<T> part;
 #pragma unroll
-    for (int k = 0; k < PACK<T>; k++) part.v[k] = i + k < n ? p[i + k] : from_float<T>(0.0f);
-    return part;
+        for (int k = 0; k < PACK<T>; k++) part.v[k] = i + k < n ? p[i + k] : from_float<T>(0.0f);
+        return part;
+    }
 }
 
 template <bool WHOLE, typename T>
 __device__ __forceinline__ void flat_store(T *p, int64_t i, int64_t n, Pack<T> x)
 {
-    if (WHOLE) {
+    if constexpr (WHOLE) {
         store<PACK<T>>(p + i, x);
-        return;
-    }
+    } else {
 #pragma unroll
-    for (int k = 0; k < PACK<T>; k++)
-        if (i + k < n) p[i + k] = x.v[k];
+        for (int k = 0; k < PACK<T>; k++)
+            if (i + k < n) p[i + k] = x.v[k];
+    }
 }
 
 template <typename T, bool TWO, bool WHOLE, typename F>
