@@ -108,6 +108,24 @@ template <int N, typename T> __device__ __forceinline__ void store_floats(T *p, 
     }
 }
 
+/* ---- Copies into shared memory that the thread does not wait for (sm_80) ----- */
+
+__device__ __forceinline__ void async_copy16(void *shared, const void *global)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(shared)),
+                 "l"(global)
+                 : "memory");
+}
+
+/* Close a group of copies. */
+__device__ __forceinline__ void async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+/* Wait until at most N of this thread's groups are under way. */
+template <int N> __device__ __forceinline__ void async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
 /* ---- Sums ------------------------------------------------------------------ */
 
 /* Every lane gets the sum, with the same bits: the tree is fixed and addition commutes. */
