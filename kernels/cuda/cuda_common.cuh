@@ -10,7 +10,7 @@
 using bf16 = __nv_bfloat16;
 using f16 = __half;
 
-enum { WARP = 32, BLOCK = 256 };
+constexpr int WARP = 32, BLOCK = 256;
 
 /* ---- Storage types ------------------------------------------------------- */
 

@@ -16,8 +16,7 @@ struct Device {
     int   major, minor; /* compute capability                                          */
     int   sms;          /* multiprocessors                                             */
     size_t l2;          /* bytes of the second-level cache                             */
-    void *gemm;         /* of gemm.c: the cuBLASLt handle and what was chosen for each shape */
-    void *attention;    /* of the attention files: the cuDNN handle and its plans, or NULL */
+    void *libs;         /* of cuda_libs.c: library handles and what was built with them */
     void *nvml;         /* of cuda_nvml.c, NULL: not there                             */
     char  name[128];
     char  versions[256];
@@ -39,12 +38,10 @@ TideStatus cuda_launched(const KernelCall *c);
 
 static inline cudaStream_t cuda_stream(const KernelCall *c) { return c->stream->stream; }
 
-/* Libraries that are opened and closed with the device; each open appends what it found to
- * d->versions, and a failure leaves its text in d->message. */
-TideStatus gemm_open(Device *d);       /* gemm.c */
-void       gemm_close(Device *d);
-TideStatus attention_open(Device *d);  /* attention_cudnn.c, or attention_no_cudnn.c where it was not found */
-void       attention_close(Device *d);
+/* cuda_libs.c: libraries that are opened and closed with the device. open appends what it found to
+ * d->versions; a failure leaves its text in d->message, and close tidies up after it. */
+TideStatus cuda_libs_open(Device *d);
+void       cuda_libs_close(Device *d);
 
 /* cuda_nvml.c: device memory by process, as the driver counts it. nvml_open() leaves d->nvml NULL
  * where the library is missing; nvml_process_bytes() is then 0. */

@@ -7,7 +7,7 @@
 
 /* Two blocks for each of an H200's 132 multiprocessors; a constant, so that bits do not depend on
  * the device. */
-enum { MOST_PARTS = 264, LEAST_ROWS = 4, MOST_WARPS = 16 };
+constexpr int MOST_PARTS = 264, LEAST_ROWS = 4, MOST_WARPS = 16;
 
 template <typename T> struct Job {
     T *dx;                      /* [rows, C]                      */
@@ -41,7 +41,7 @@ static __device__ __forceinline__ float slope(float xhat, float h, float mean_h,
 
 /* ---- A thread for each pack of a row ------------------------------------------------ */
 
-enum { X, DY, RESIDUAL, FETCHED };
+constexpr int X = 0, DY = 1, RESIDUAL = 2, FETCHED = 3;
 
 /* Start to fetch this thread's packs of the rows from `first`, ROWS of them, none from `last` on. */
 template <typename T, int ROWS>
@@ -215,7 +215,7 @@ template <typename T> static __global__ void __launch_bounds__(BLOCK) by_columns
 
 /* ---- The parts, in order ----------------------------------------------------------------- */
 
-enum { SLICES = 8 };
+constexpr int SLICES = 8;
 
 /* to[i] (+)= the sum over n parts of from[part * 2 * width + i]: slices of parts, then the slices. */
 template <typename T>

@@ -1,7 +1,7 @@
 /* sum.cu - the sum of a tensor in double, by one block: what is summed is a loss for each row. */
 #include "kernels/cuda/cuda_common.cuh"
 
-enum { SUM_BLOCK = 1024 };
+constexpr int SUM_BLOCK = 1024;
 
 static __global__ void __launch_bounds__(SUM_BLOCK) sum(float *total, const float *x, int64_t n, bool add)
 {
