@@ -137,14 +137,24 @@ static int slot_of(Apart *a, int id)
     return a->slot[id];
 }
 
-/* Copy all inputs (or outputs) between staging memory and the device, on their lane. */
+static bool is_read(const TideGraph *g, int id)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int j = 0; j < g->nodes[i]->n_in; j++)
+            if (g->nodes[i]->in[j].id == id) return true;
+    return false;
+}
+
+/* Copy all inputs that are read (or outputs) between staging memory and the device, on their lane. */
 static void stage(Apart *a, Lane lane)
 {
     bool any = false;
 
     for (int id = 1; id < a->program->n_tensors; id++) {
         const Tensor *t = a->program->tensors[id];
-        bool mine = t->graph == a->section && (lane == LANE_IN ? t->kind == TIDE_INPUT : t->output);
+        if (t->graph != a->section) continue;
+        const TideGraph *g = a->program->graphs[a->section];
+        bool mine = lane == LANE_IN ? t->kind == TIDE_INPUT && is_read(g, id) : t->output;
         if (!mine) continue;
         if (!any) hand_wait(a->plan, a->section, lane, hand_record(a->plan, a->section, LANE_COMPUTE));
         any = true;

@@ -102,7 +102,7 @@ static TideTensor real_node(Maker *m)
 /* Everything that nobody read so far, in one tensor. */
 static TideTensor gather(Maker *m)
 {
-    TideTensor left[MOST_OPEN];
+    TideTensor left[MOST_OPEN] = { { 0 } };
     int        n = 0;
 
     for (int i = 0; i < m->n_open; i++)
