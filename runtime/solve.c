@@ -76,6 +76,7 @@ static TideStatus fit(Planner *pl, Solution *s)
         Score score = evaluate(w->evaluator, s->fates, limit);
         if (score.excess > 0 || score.host_bytes > pl->host_limit) return TIDE_OK;
         s->live_limit = limit;
+        s->live = score.peak;
         s->host_bytes = score.host_bytes;
         TRY(planner_apply(pl, s));
         if (!s->height || w->layout->height < s->height) s->height = w->layout->height;
@@ -110,7 +111,7 @@ static TideStatus search_from(Planner *pl, TidePolicy start, Solution *s)
         search_fates(&q, s->fates);
         TRY(fit(pl, s));
         if (s->found || !s->height) return TIDE_OK;
-        limit -= s->height - pl->device_limit;
+        limit = s->live - (s->height - pl->device_limit);
     }
     return TIDE_OK;
 }
