@@ -10,6 +10,7 @@ typedef struct Solution {
     TideFate *fates;      /* [n_tensors] of the first problem */
     size_t    live_limit; /* given to evaluate()              */
     size_t    enough;     /* given to layout_place()          */
+    size_t    live;       /* most live bytes of the first graph */
     size_t    height;     /* of the first graph               */
     size_t    host_bytes; /* for its offloaded tensors        */
     double    seconds;    /* of its section as emitted        */
