@@ -62,7 +62,7 @@ static CostTensor cost_tensor(const Builder *b, int id)
 
     return (CostTensor){
         .name = t->name,
-        .bytes = align_up(t->bytes, b->problem->alignment),
+        .bytes = fixed ? t->bytes : align_up(t->bytes, b->problem->alignment),
         .kind = t->kind,
         .id = id,
         .fixed = fixed,
