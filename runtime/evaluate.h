@@ -41,4 +41,7 @@ Score evaluate_schedule(Evaluator *e, size_t limit);
  * tightest moments exceed the limit, they are taken. */
 void moments_choose(Evaluator *e, size_t limit);
 
+/* Device bytes that no plan can do without; keep: fates that keep everything. Uses the schedule. */
+size_t least_bound(Evaluator *e, const TideFate *keep);
+
 #endif

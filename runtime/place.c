@@ -189,6 +189,7 @@ static double wall_clock(void)
 
 static bool is_done(const Placer *p)
 {
+    if (p->height == SIZE_MAX) return false; /* nothing was placed yet */
     if (p->height <= p->bound || p->height <= p->how.enough) return true;
     return p->how.seconds > 0 && wall_clock() > p->until;
 }
