@@ -78,16 +78,15 @@ static void make_params(Maker *m)
 
 static TideTensor fake_node(Maker *m)
 {
-    TideTensor in[4] = { pick(m), pick(m), pick(m), { 0 } };
-    int n = 1 + (int)roll(m, 3);
+    TideTensor in[4] = { pick(m) };
     FakeAttr attr = { .elements = 16 + 16 * (int64_t)roll(m, 60), .scratch = 32 * (int64_t)roll(m, 4) };
+    uint32_t kind = roll(m, 6);
+    int n = 1;
 
-    switch (roll(m, 6)) {
-    case 0: return fake_over(m->graph, in, n, (FakeAttr){ .scratch = attr.scratch });
-    case 1: return fake_pair(m->graph, in[0], roll(m, 2));
-    case 2: in[n++] = next_param(m); break;
-    default: break;
-    }
+    if (kind == 0) return fake_pair(m->graph, in[0], roll(m, 2));
+    while (n < 3 && roll(m, 2)) in[n++] = pick(m);
+    if (kind == 1) return fake_over(m->graph, in, n, (FakeAttr){ .scratch = attr.scratch });
+    if (kind == 2) in[n++] = next_param(m);
     return fake_mix(m->graph, in, n, attr);
 }
 
