@@ -28,10 +28,9 @@ const StatField stat_reals[STAT_REALS] = {
     { "plan_seconds", offsetof(TidePlanStats, plan_seconds) },
 };
 
-/* 17 digits bring a double back to the same bits. JSON has no infinity and no NaN. */
+/* 17 digits bring a double back to the same bits. */
 static void put_real(FILE *to, double x)
 {
-    assert(isfinite(x));
     fprintf(to, "%.17g", x);
 }
 
@@ -157,10 +156,27 @@ static void put_plan(FILE *to, const TideProgram *p, const TidePlan *plan)
     fputs("]}\n", to);
 }
 
+/* JSON has no infinity and no NaN: what of the plan is one, NULL if nothing is. */
+static const char *not_finite(const TidePlan *plan)
+{
+    for (int i = 0; i < STAT_REALS; i++)
+        if (!isfinite(*(const double *)((const char *)&plan->stats + stat_reals[i].at)))
+            return stat_reals[i].key;
+    for (int i = 0; i < plan->n_decisions; i++)
+        if (!isfinite(plan->decisions[i].price)) return "price";
+    for (int i = 0; i < plan->n_sections; i++)
+        for (int j = 0; plan->sections[i].spans && j < plan->sections[i].n_steps; j++)
+            if (!isfinite(plan->sections[i].spans[j].start) || !isfinite(plan->sections[i].spans[j].end))
+                return "timeline";
+    return NULL;
+}
+
 TideStatus tide_plan_save(const TideProgram *p, const TidePlan *plan, const char *path)
 {
-    FILE *to = fopen(path, "wb");
+    const char *odd = not_finite(plan);
 
+    if (odd) return tide_fail(p->tide, TIDE_BAD_FILE, "%s: the plan's %s is no finite number", path, odd);
+    FILE *to = fopen(path, "wb");
     if (!to) return tide_fail(p->tide, TIDE_IO, "%s: cannot write the plan: %s", path, strerror(errno));
     put_plan(to, p, plan);
     bool failed = ferror(to) != 0;

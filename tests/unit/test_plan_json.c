@@ -1,5 +1,6 @@
 /* test_plan_json.c - a plan file comes back as it went, and nothing else is accepted. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -331,6 +332,10 @@ Test(plan_json, the_world_may_fail)
     cr_expect_eq(tide_plan_save(g.p, plan, in_dir("no/such/folder.json")), TIDE_IO);
     cr_expect(strstr(tide_message(g.t), "folder.json"), "%s", tide_message(g.t));
     cr_expect_eq(tide_plan_save(g.p, plan, "/dev/full"), TIDE_IO, "%s", tide_message(g.t));
+    plan->stats.keep_seconds = HUGE_VAL;
+    cr_expect_eq(tide_plan_save(g.p, plan, in_dir("b.json")), TIDE_BAD_FILE);
+    cr_expect(strstr(tide_message(g.t), "keep_seconds"), "%s", tide_message(g.t));
+    cr_expect_neq(access(in_dir("b.json"), F_OK), 0, "nothing was written");
     tide_plan_free(plan);
     good_free(&g);
 }
