@@ -9,10 +9,11 @@
 #include "runtime/planner.h"
 
 enum {
-    PLACE_ORDERS = 24,    /* orders to try when a solution is placed                        */
+    PLACE_ORDERS = 8,     /* orders to try when a solution is placed, besides the usual ones */
     TIGHTEN_ROUNDS = 6,
     EFFORT = 300,         /* evaluations to polish one search                               */
-    KEEP_SLACK = 256,     /* keep-everything is placed within 1/256 of its live bytes       */
+    EFFORT_AGAIN = 60,    /* the same, at a lower limit                                     */
+    SLACK = 256,          /* placing stops within 1/256 of the live bytes where no budget says more */
 };
 
 static TideStatus no_memory(const Planner *pl)
@@ -75,6 +76,7 @@ static TideStatus fit(Planner *pl, Solution *s)
         Score score = evaluate(w->evaluator, s->fates, limit);
         if (score.excess > 0 || score.host_bytes > pl->host_limit) return TIDE_OK;
         s->live_limit = limit;
+        s->live = score.peak;
         s->host_bytes = score.host_bytes;
         TRY(planner_apply(pl, s));
         if (!s->height || w->layout->height < s->height) s->height = w->layout->height;
@@ -103,20 +105,25 @@ static TideStatus search_from(Planner *pl, TidePolicy start, Solution *s)
     GraphWork *w = &pl->work[0];
     size_t limit = pl->device_limit;
 
-    s->found = false;
-    for (int round = 0; round < TIGHTEN_ROUNDS && !s->found; round++) {
-        baseline_fates(w->facts, start, s->fates);
-        search_fates(&(Question){ w->evaluator, limit, pl->host_limit, EFFORT }, s->fates);
+    baseline_fates(w->facts, start, s->fates);
+    for (int round = 0; round < TIGHTEN_ROUNDS; round++) {
+        Question q = { w->evaluator, limit, pl->host_limit, round ? EFFORT_AGAIN : EFFORT };
+        search_fates(&q, s->fates);
         TRY(fit(pl, s));
         if (s->found || !s->height) return TIDE_OK;
-        limit -= s->height - pl->device_limit;
+        limit = s->live - (s->height - pl->device_limit);
     }
     return TIDE_OK;
 }
 
+/* Fit a baseline, unless its runs alone take longer than the best solution. */
 static TideStatus try_policy(Planner *pl, TidePolicy policy, Solution *s, Solution *best)
 {
-    baseline_fates(pl->work[0].facts, policy, s->fates);
+    GraphWork *w = &pl->work[0];
+
+    baseline_fates(w->facts, policy, s->fates);
+    schedule_build(w->evaluator->schedule, s->fates);
+    if (best->found && w->evaluator->schedule->run_seconds >= best->seconds) return TIDE_OK;
     TRY(fit(pl, s));
     take_faster(pl, s, best);
     return TIDE_OK;
@@ -126,11 +133,11 @@ static TideStatus solve_auto(Planner *pl, Solution *trial, Solution *best)
 {
     static const TidePolicy starts[] = { TIDE_POLICY_KEEP, TIDE_POLICY_RECOMPUTE };
 
-    for (int p = TIDE_POLICY_KEEP; p < TIDE_POLICY_COUNT; p++) TRY(try_policy(pl, (TidePolicy)p, trial, best));
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
         TRY(search_from(pl, starts[i], trial));
         take_faster(pl, trial, best);
     }
+    for (int p = TIDE_POLICY_KEEP; p < TIDE_POLICY_COUNT; p++) TRY(try_policy(pl, (TidePolicy)p, trial, best));
     return TIDE_OK;
 }
 
@@ -163,11 +170,11 @@ static TideStatus try_least(Planner *pl, Solution *s)
     GraphWork *w = &pl->work[0];
     size_t peak = evaluate(w->evaluator, s->fates, 0).peak; /* moments as tight as can be */
 
-    if (pl->least.found && peak >= pl->least.height) return TIDE_OK;
+    if (pl->least.found && peak + peak / SLACK >= pl->least.height) return TIDE_OK;
     Score score = evaluate(w->evaluator, s->fates, peak);
     if (score.host_bytes > pl->host_limit) return TIDE_OK;
     s->live_limit = peak;
-    s->enough = peak;
+    s->enough = peak + peak / SLACK;
     s->host_bytes = score.host_bytes;
     TRY(planner_apply(pl, s));
     s->height = w->layout->height;
@@ -178,20 +185,27 @@ static TideStatus try_least(Planner *pl, Solution *s)
     return TIDE_OK;
 }
 
-static TideStatus find_least(Planner *pl)
+/* A baseline, and what shedding makes of it. */
+static TideStatus try_least_from(Planner *pl, TidePolicy policy, bool shed, Solution *s)
 {
     GraphWork *w = &pl->work[0];
+
+    baseline_fates(w->facts, policy, s->fates);
+    TRY(try_least(pl, s));
+    if (!shed) return TIDE_OK;
+    search_fates(&(Question){ w->evaluator, pl->bound, pl->host_limit, 0 }, s->fates);
+    return try_least(pl, s);
+}
+
+static TideStatus find_least(Planner *pl)
+{
+    static const TidePolicy shed_from[] = { TIDE_POLICY_OFFLOAD_INPUTS, TIDE_POLICY_OFFLOAD };
     Solution s;
 
     TRY(planner_new_solution(pl, &s));
-    for (int p = TIDE_POLICY_KEEP; p < TIDE_POLICY_COUNT; p++) {
-        if (pl->budget.policy != TIDE_POLICY_AUTO && pl->budget.policy != (TidePolicy)p) continue;
-        baseline_fates(w->facts, (TidePolicy)p, s.fates);
-        TRY(try_least(pl, &s));
-        if (pl->budget.policy != TIDE_POLICY_AUTO) continue;
-        search_fates(&(Question){ w->evaluator, pl->bound, pl->host_limit, 0 }, s.fates);
-        TRY(try_least(pl, &s));
-    }
+    if (pl->budget.policy != TIDE_POLICY_AUTO) return try_least_from(pl, pl->budget.policy, false, &s);
+    for (size_t i = 0; i < sizeof shed_from / sizeof *shed_from; i++) TRY(try_least_from(pl, shed_from[i], true, &s));
+    for (int p = TIDE_POLICY_KEEP; p < TIDE_POLICY_COUNT; p++) TRY(try_least_from(pl, (TidePolicy)p, false, &s));
     return TIDE_OK;
 }
 
@@ -206,7 +220,7 @@ TideStatus planner_find_extremes(Planner *pl)
     if (bound > pl->bound) pl->bound = bound;
     Score score = evaluate(w->evaluator, pl->keep.fates, SIZE_MAX);
     pl->keep.live_limit = SIZE_MAX;
-    pl->keep.enough = score.peak + score.peak / KEEP_SLACK;
+    pl->keep.enough = score.peak + score.peak / SLACK;
     pl->keep.seconds = score.seconds;
     pl->keep.host_bytes = score.host_bytes;
     TRY(planner_apply(pl, &pl->keep));
