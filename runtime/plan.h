@@ -25,13 +25,13 @@ typedef enum StepKind {
 
 typedef struct Step {
     StepKind kind;
-    Lane lane;
-    int node;      /* STEP_RUN: index into the graph's nodes; else -1                    */
-    int first_arg; /* STEP_RUN: index into args[]; else -1. The node's n_in input slots (-1
+    Lane     lane;
+    int      node;      /* STEP_RUN: index into the graph's nodes; else -1                    */
+    int      first_arg; /* STEP_RUN: index into args[]; else -1. The node's n_in input slots (-1
                          * where an input is left out), n_out output slots, then its scratch
                          * slot (-1: none)                                                     */
-    int src, dst;  /* STEP_COPY: slots; else -1                                          */
-    int event;     /* STEP_RECORD, STEP_WAIT; else -1                                    */
+    int      src, dst;  /* STEP_COPY: slots; else -1                                          */
+    int      event;     /* STEP_RECORD, STEP_WAIT; else -1                                    */
 } Step;
 
 /* A tensor for a while at a place. A tensor that is recomputed or fetched back
@@ -39,62 +39,49 @@ typedef struct Step {
  * from its first to its last use in steps[]; a slot of a persistent tensor lives as long as
  * tensor_live_in/out say. */
 typedef struct Slot {
-    int tensor; /* id in the program; 0: scratch */
-    Space space;
+    int    tensor; /* id in the program; 0: scratch */
+    Space  space;
     size_t offset, bytes;
 } Slot;
 
 /* Where a flat persistent tensor lives, in all sections. */
-typedef struct Home {
-    int tensor;
-    Space space;
-    size_t offset, bytes;
-} Home;
+typedef struct Home { int tensor; Space space; size_t offset, bytes; } Home;
 
 /* When a step is predicted to run, from the start of the section. */
-typedef struct Span {
-    double start, end;
-} Span;
+typedef struct Span { double start, end; } Span;
 
 typedef struct Section {
-    int graph;
-    Slot *slots;
-    int n_slots;
-    Step *steps;
-    int n_steps;
-    Span *spans; /* [n_steps]: the predicted timeline; NULL: not known */
-    int *args;
-    int n_args;
-    int n_events; /* each event is recorded once per section            */
+    int   graph;
+    Slot *slots; int n_slots;
+    Step *steps; int n_steps;
+    Span *spans;              /* [n_steps]: the predicted timeline; NULL: not known */
+    int  *args;  int n_args;
+    int   n_events;           /* each event is recorded once per section            */
 } Section;
 
 /* What was decided for an activation of the first graph, and its price: the seconds a byte
  * at the moment that binds, and the device bytes at which the decision would flip
  * (0: not known). */
 typedef struct Decision {
-    int tensor;
+    int      tensor;
     TideFate fate;
-    double price;
-    size_t flip_bytes;
+    double   price;
+    size_t   flip_bytes;
 } Decision;
 
 struct TidePlan {
-    uint64_t program_hash, numerics_hash; /* refuses to run on others */
-    size_t arena_bytes[SPACE_COUNT];
-    size_t fixed_bytes; /* of the process, outside the arena; 0 if not known */
-    TidePolicy policy;
-    Home *homes;
-    int n_homes;
-    Section *sections;
-    int n_sections;
-    Decision *decisions;
-    int n_decisions;
+    uint64_t      program_hash, numerics_hash; /* refuses to run on others */
+    size_t        arena_bytes[SPACE_COUNT];
+    size_t        fixed_bytes;                 /* of the process, outside the arena; 0 if not known */
+    TidePolicy    policy;
+    Home         *homes;     int n_homes;
+    Section      *sections;  int n_sections;
+    Decision     *decisions; int n_decisions;
     TidePlanStats stats;
 };
 
 extern const char *const lane_names[LANE_COUNT], *const space_names[SPACE_COUNT],
-                                                     *const step_names[STEP_KIND_COUNT],
-                                                         *const fate_names[TIDE_FATE_COUNT],
-                                                             *const policy_names[TIDE_POLICY_COUNT];
+    *const step_names[STEP_KIND_COUNT], *const fate_names[TIDE_FATE_COUNT],
+    *const policy_names[TIDE_POLICY_COUNT];
 
 #endif
