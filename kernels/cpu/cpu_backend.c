@@ -11,9 +11,9 @@
 
 struct Device {
     TideDeviceOptions options;
-    pthread_mutex_t lock;  /* of what follows; kernels fail on their lane's thread */
+    pthread_mutex_t lock; /* of what follows; kernels fail on their lane's thread */
     char message[512];
-    size_t taken;          /* bytes of device_alloc() not yet freed                */
+    size_t taken; /* bytes of device_alloc() not yet freed                */
     char versions[256];
 };
 
@@ -59,7 +59,10 @@ static const char *message(const Device *d)
     return d ? d->message : "the CPU device is \"cpu\" or \"cpu:0\", and opening it takes some memory";
 }
 
-static const char *versions(const Device *d) { return d->versions; }
+static const char *versions(const Device *d)
+{
+    return d->versions;
+}
 
 static TideStatus memory(Device *d, MemoryInfo *out)
 {
@@ -110,7 +113,7 @@ static void device_free(Device *d, void *p, size_t bytes)
 static TideStatus new_stream(Device *d, int priority, Stream **out)
 {
     (void)priority;
-    TideStatus status = stream_new(d, d->options.link_bytes_per_second, out);
+    TideStatus status = stream_new(d, &d->options, out);
     if (status) cpu_fail(d, "no memory or no thread for another stream");
     return status;
 }
@@ -124,6 +127,10 @@ static TideStatus new_event(Device *d, Event **out)
 
 const Backend cpu_backend = {
     .name = "cpu",
+    .rough = { .flops_per_second = 1e11,
+               .bytes_per_second = 1e10,
+               .link_bytes_per_second = 5e9,
+               .launch_seconds = 5e-6 },
     .alignment = CPU_ALIGNMENT,
     .kernels = cpu_kernels,
     .types = 1u << TIDE_F32 | 1u << TIDE_I32,
