@@ -14,11 +14,11 @@ typedef enum OptionKind { FLAG, INTEGER, NUMBER, TEXT, SIZE, FORCE } OptionKind;
 /* An option: where its value goes and what values are possible. */
 typedef struct Option {
     const char *name, *value, *help;
-    unsigned    commands; /* sum of Command */
-    OptionKind  kind;
-    size_t      offset;   /* into Options */
-    double      least, most;
-    const char *choices;  /* TEXT: space-separated words; NULL: anything */
+    unsigned commands; /* sum of Command */
+    OptionKind kind;
+    size_t offset; /* into Options */
+    double least, most;
+    const char *choices; /* TEXT: space-separated words; NULL: anything */
 } Option;
 
 enum { PLANS = CMD_TRAIN | CMD_PLAN, ALL = PLANS | CMD_PLACE | CMD_DEVICES };
@@ -81,7 +81,10 @@ static const Option options[] = {
 // clang-format on
 enum { N_OPTIONS = sizeof options / sizeof *options };
 
-static const struct { Command command; const char *name, *usage, *what; } commands[] = {
+static const struct {
+    Command command;
+    const char *name, *usage, *what;
+} commands[] = {
     { CMD_TRAIN, "train", "tide train --model NAME --data FILE [options]", "Train a model inside a budget." },
     { CMD_PLAN, "plan", "tide plan --model NAME [options]", "Make a plan, print it, save it; no training." },
     { CMD_PLACE, "place", "tide place buffers.csv --capacity N [options]",
@@ -116,7 +119,7 @@ enum { LONGEST_NAME = 64 };
 /* Letters to insert, delete or replace to turn a into b (Levenshtein). */
 static int edit_distance(const char *a, const char *b)
 {
-    int    row[LONGEST_NAME + 1];
+    int row[LONGEST_NAME + 1];
     size_t n = strlen(b);
 
     if (n > LONGEST_NAME || strlen(a) > LONGEST_NAME) return LONGEST_NAME;
@@ -138,7 +141,7 @@ static int edit_distance(const char *a, const char *b)
 const char *nearest_name(const char *word, const char *const *names, int n)
 {
     const char *nearest = NULL;
-    int         best = (int)strlen(word) / 3 + 2;
+    int best = (int)strlen(word) / 3 + 2;
 
     for (int i = 0; i < n; i++) {
         int d = edit_distance(word, names[i]);
@@ -150,7 +153,7 @@ const char *nearest_name(const char *word, const char *const *names, int n)
 static int refuse_unknown(const Options *o, const char *word)
 {
     const char *names[N_OPTIONS];
-    int         n = 0;
+    int n = 0;
 
     for (int i = 0; i < N_OPTIONS; i++)
         if (options[i].commands & o->command) names[n++] = options[i].name;
@@ -168,12 +171,14 @@ static int refuse_unknown(const Options *o, const char *word)
 
 bool size_parse(const char *text, Size *out)
 {
-    static const struct { const char *name; double bytes; } units[] = {
-        { "", 1 },           { "B", 1 },           { "KB", 1e3 },         { "MB", 1e6 },
-        { "GB", 1e9 },       { "TB", 1e12 },       { "KiB", 1024.0 },     { "MiB", 1048576.0 },
-        { "GiB", 0x1p30 },   { "TiB", 0x1p40 },
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {
+        { "", 1 },      { "B", 1 },        { "KB", 1e3 },        { "MB", 1e6 },     { "GB", 1e9 },
+        { "TB", 1e12 }, { "KiB", 1024.0 }, { "MiB", 1048576.0 }, { "GiB", 0x1p30 }, { "TiB", 0x1p40 },
     };
-    char  *end;
+    char *end;
     double value;
 
     *out = (Size){ .text = text };
@@ -206,10 +211,10 @@ static bool is_choice(const char *choices, const char *word)
 
 static int set_number(const Option *option, const char *text, Options *o)
 {
-    bool    whole = option->kind == INTEGER;
-    char   *end = NULL;
+    bool whole = option->kind == INTEGER;
+    char *end = NULL;
     int64_t integer = 0;
-    double  number;
+    double number;
 
     errno = 0;
     if (whole) integer = strtoll(text, &end, 10);
@@ -219,8 +224,10 @@ static int set_number(const Option *option, const char *text, Options *o)
     if (number < option->least || number > option->most)
         return refuse(o, "%s %s is outside %.*g to %.*g", option->name, text, 12, option->least, 12,
                       option->most);
-    if (whole) memcpy((char *)o + option->offset, &integer, sizeof integer);
-    else memcpy((char *)o + option->offset, &number, sizeof number);
+    if (whole)
+        memcpy((char *)o + option->offset, &integer, sizeof integer);
+    else
+        memcpy((char *)o + option->offset, &number, sizeof number);
     return EXIT_DONE;
 }
 
@@ -244,8 +251,7 @@ static int set_force(const char *text, Options *o)
 {
     const char *colon = strchr(text, ':');
 
-    if (!colon || !colon[1])
-        return refuse(o, "--force %s: write FATE:GLOB, such as offload:block*/fc", text);
+    if (!colon || !colon[1]) return refuse(o, "--force %s: write FATE:GLOB, such as offload:block*/fc", text);
     if (strncmp(text, "keep:", 5) && strncmp(text, "recompute:", 10) && strncmp(text, "offload:", 8))
         return refuse(o, "--force %s: the fate is %.*s, but must be keep, recompute or offload", text,
                       (int)(colon - text), text);
@@ -290,11 +296,11 @@ static const Option *find_option(Command command, const char *word, size_t lengt
 /* Take the option at argv[*i] and its value, which may stand behind '=' or in the next word. */
 static int take_option(int argc, char **argv, int *i, Options *o)
 {
-    const char   *word = argv[*i], *equals = strchr(word, '=');
-    size_t        length = equals ? (size_t)(equals - word) : strlen(word);
+    const char *word = argv[*i], *equals = strchr(word, '=');
+    size_t length = equals ? (size_t)(equals - word) : strlen(word);
     const Option *option = find_option(o->command, word, length);
-    const char   *value = equals ? equals + 1 : NULL;
-    char          name[LONGEST_NAME];
+    const char *value = equals ? equals + 1 : NULL;
+    char name[LONGEST_NAME];
 
     if (!option) {
         snprintf(name, sizeof name, "%.*s", (int)length, word);
@@ -310,10 +316,21 @@ static int take_option(int argc, char **argv, int *i, Options *o)
 
 static Options defaults(Command command)
 {
-    return (Options){ .command = command, .dropout = -1, .attn_dropout = -1, .steps = 500, .lr = 3e-4,
-                      .warmup = -1, .min_lr = -1, .weight_decay = -1, .beta1 = -1, .beta2 = -1, .clip = -1,
-                      .eval_batches = 20, .temperature = 0.8, .seconds = 1, .schedule = "cosine",
-                      .policy = "auto" };
+    return (Options){ .command = command,
+                      .dropout = -1,
+                      .attn_dropout = -1,
+                      .steps = 500,
+                      .lr = 3e-4,
+                      .warmup = -1,
+                      .min_lr = -1,
+                      .weight_decay = -1,
+                      .beta1 = -1,
+                      .beta2 = -1,
+                      .clip = -1,
+                      .eval_batches = 20,
+                      .temperature = 0.8,
+                      .seconds = 1,
+                      .schedule = "cosine" };
 }
 
 int options_parse(Command command, int argc, char **argv, Options *out)
@@ -322,10 +339,14 @@ int options_parse(Command command, int argc, char **argv, Options *out)
 
     *out = defaults(command);
     for (int i = 0; i < argc && !rc; i++) {
-        if (argv[i][0] == '-' && argv[i][1]) rc = take_option(argc, argv, &i, out);
-        else if (command != CMD_PLACE) rc = refuse(out, "'%s' is no option; options begin with --", argv[i]);
-        else if (out->operand) rc = refuse(out, "one file at a time, not %s and %s", out->operand, argv[i]);
-        else out->operand = argv[i];
+        if (argv[i][0] == '-' && argv[i][1])
+            rc = take_option(argc, argv, &i, out);
+        else if (command != CMD_PLACE)
+            rc = refuse(out, "'%s' is no option; options begin with --", argv[i]);
+        else if (out->operand)
+            rc = refuse(out, "one file at a time, not %s and %s", out->operand, argv[i]);
+        else
+            out->operand = argv[i];
     }
     return rc;
 }

@@ -11,11 +11,11 @@
 /* What the program returns; see program.md's list in docs/how-it-works.md. */
 enum {
     EXIT_DONE = 0,
-    EXIT_WORLD = 1,       /* the world failed during the run: I/O, device      */
-    EXIT_BAD_INPUT = 2,   /* bad input or usage, found before the first step   */
-    EXIT_NO_PLAN = 3,     /* no plan fits the budget                           */
-    EXIT_NOT_FINITE = 4,  /* loss or gradient norm became infinite or NaN      */
-    EXIT_DIFFERENT = 5,   /* --verify found a difference                       */
+    EXIT_WORLD = 1,      /* the world failed during the run: I/O, device      */
+    EXIT_BAD_INPUT = 2,  /* bad input or usage, found before the first step   */
+    EXIT_NO_PLAN = 3,    /* no plan fits the budget                           */
+    EXIT_NOT_FINITE = 4, /* loss or gradient norm became infinite or NaN      */
+    EXIT_DIFFERENT = 5,  /* --verify found a difference                       */
     EXIT_INTERRUPTED = 130
 };
 
@@ -23,45 +23,45 @@ typedef enum Command { CMD_TRAIN = 1, CMD_PLAN = 2, CMD_PLACE = 4, CMD_DEVICES =
 
 typedef enum SizeKind { SIZE_DEFAULT, SIZE_BYTES, SIZE_PERCENT, SIZE_LEAST } SizeKind;
 typedef struct Size {
-    SizeKind    kind;
-    size_t      bytes;   /* SIZE_BYTES   */
-    double      percent; /* SIZE_PERCENT */
-    const char *text;    /* as it was written; borrowed from argv; NULL: not given */
+    SizeKind kind;
+    size_t bytes;     /* SIZE_BYTES   */
+    double percent;   /* SIZE_PERCENT */
+    const char *text; /* as it was written; borrowed from argv; NULL: not given */
 } Size;
 
 enum { MAX_FORCES = 64 };
 
 /* Zero (negative for what may be zero) means: not given, the default of preset or command. */
 typedef struct Options {
-    Command     command;
+    Command command;
     /* model */
     const char *model, *gelu;
-    int64_t     layers, width, heads, kv_heads, seq, batch, vocab, loss_chunk, accum;
-    double      dropout, attn_dropout;
-    bool        no_bias;
+    int64_t layers, width, heads, kv_heads, seq, batch, vocab, loss_chunk, accum;
+    double dropout, attn_dropout;
+    bool no_bias;
     /* device and plan */
     const char *device, *dtype, *policy, *profile, *plan, *dump, *trace;
     const char *force[MAX_FORCES];
-    int         n_forces;
-    Size        budget, host_budget;
-    double      link; /* 1e9 bytes a second */
-    bool        list;
+    int n_forces;
+    Size budget, host_budget;
+    double link; /* 1e9 bytes a second */
+    bool list;
     /* training */
     const char *data, *val_data, *metrics, *schedule;
-    int64_t     steps, warmup, eval_every, eval_batches, sample, sample_every, seed;
-    double      lr, min_lr, weight_decay, beta1, beta2, clip, temperature;
-    bool        verify;
+    int64_t steps, warmup, eval_every, eval_batches, sample, sample_every, seed;
+    double lr, min_lr, weight_decay, beta1, beta2, clip, temperature;
+    bool verify;
     /* place */
     const char *operand, *output;
-    Size        capacity;
-    double      seconds;
+    Size capacity;
+    double seconds;
     /* all */
-    bool        json, quiet, help;
+    bool json, quiet, help;
 } Options;
 
 /* Fill options from the words after the command. EXIT_DONE, or EXIT_BAD_INPUT after a message
  * on stderr. Strings are borrowed from argv. */
-int  options_parse(Command command, int argc, char **argv, Options *out);
+int options_parse(Command command, int argc, char **argv, Options *out);
 /* Print what a command does and its options. */
 void options_help(Command command);
 /* The name of a command, for messages. */
@@ -75,6 +75,6 @@ bool size_parse(const char *text, Size *out);
 
 /* Say on stderr what is wrong with the input, as one paragraph that begins with the command.
  * Returns EXIT_BAD_INPUT. */
-int  refuse(const Options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int refuse(const Options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

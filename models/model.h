@@ -26,12 +26,15 @@ typedef struct Model {
     /* micro must be graph 0: its activations have fates. */
     TideGraph   *micro, *update, *eval, *sample; /* sample NULL: the family cannot */
     /* micro-step: tokens and targets i32 [batch, seq] (an mlp: x f32 [batch, width], targets
-     * i32 [batch]); info as TideStepInfo. loss: f32 [1], the sum of the row losses of the update's
-     * micro-steps so far, an output of micro and of update. */
-    TideTensor   tokens, targets, info, loss;
-    TideTensor   update_info, norm;   /* norm: f32 [2] global gradient norm, clip coefficient; output */
+     * i32 [batch]); info as TideStepInfo. A target of -1 is ignored. */
+    TideTensor   tokens, targets, info;
+    /* Outputs of update. loss: f32 [1], the sum of the row losses of the micro-steps since the update
+     * before; divided by the valid targets it is the mean. norm: f32 [2] global gradient norm,
+     * clip coefficient. */
+    TideTensor   update_info, loss, norm;
     TideTensor   eval_tokens, eval_targets, eval_info, eval_loss; /* eval_loss: sum, output of eval */
-    TideTensor   sample_tokens, sample_info, sample_logits; /* [1, seq]; logits f32 [padded_vocab] of info.row */
+    TideTensor   sample_tokens, sample_info, sample_logits; /* [1, seq]; logits f32 [1, padded_vocab] of
+                                                             * position info.row */
 } Model;
 
 /* Fill a configuration by preset name (gpt2-124m gpt2-355m gpt2-774m gpt2-1558m gpt-char mlp), training

@@ -18,7 +18,7 @@ static void round_once(uint32_t c[4], uint32_t k0, uint32_t k1)
 static void normal_pair(uint32_t a, uint32_t b, float *out)
 {
     double radius = sqrt(-2.0 * log(((double)a + 0.5) * 0x1p-32));
-    double angle  = 6.283185307179586476925 * (double)b * 0x1p-32;
+    double angle = 6.283185307179586476925 * (double)b * 0x1p-32;
 
     out[0] = (float)(radius * cos(angle));
     out[1] = (float)(radius * sin(angle));
@@ -50,7 +50,7 @@ void random_normal(uint64_t key, uint64_t first, int64_t n, float *out)
     for (int64_t i = 0; i < n; i += 4) {
         uint64_t block = (first + (uint64_t)i) / 4;
         uint32_t w[4];
-        float    four[4];
+        float four[4];
 
         random_words(key, (uint32_t[4]){ (uint32_t)block, (uint32_t)(block >> 32), 0, 0 }, w);
         normal_pair(w[0], w[1], four);

@@ -10,8 +10,8 @@
 /* The number behind `key` in a file of "key: number kB" lines, in bytes; 0 if there is none. */
 static size_t meminfo_bytes(const char *key)
 {
-    FILE  *f = fopen("/proc/meminfo", "r");
-    char   line[256];
+    FILE *f = fopen("/proc/meminfo", "r");
+    char line[256];
     size_t n = strlen(key), kib = 0;
 
     while (f && fgets(line, sizeof line, f))
@@ -23,9 +23,9 @@ static size_t meminfo_bytes(const char *key)
 /* The single number in a file; false where there is none ("max": no limit). */
 static bool file_number(const char *path, size_t *out)
 {
-    FILE              *f = fopen(path, "r");
+    FILE *f = fopen(path, "r");
     unsigned long long n = 0;
-    bool               ok = f && fscanf(f, "%llu", &n) == 1;
+    bool ok = f && fscanf(f, "%llu", &n) == 1;
 
     if (f) fclose(f);
     *out = (size_t)n;
@@ -50,11 +50,13 @@ static size_t cgroup_free(void)
 TideStatus tide_memory(Tide *t, TideMemory *out)
 {
     MemoryInfo info = { 0 };
-    size_t     available = meminfo_bytes("MemAvailable"), allowed = cgroup_free();
+    size_t available = meminfo_bytes("MemAvailable"), allowed = cgroup_free();
 
     if (t->backend->memory(t->device, &info))
         return tide_fail(t, TIDE_DEVICE, "device %s: %s", t->name, t->backend->message(t->device));
-    *out = (TideMemory){ .total = info.total, .free = info.free, .process = info.process,
+    *out = (TideMemory){ .total = info.total,
+                         .free = info.free,
+                         .process = info.process,
                          .host_free = available < allowed ? available : allowed };
     return TIDE_OK;
 }

@@ -45,6 +45,7 @@ typedef struct TideRun     TideRun;     /* a plan with memory behind it      */
 /* Zero means: the device's own speed, pinned memory, captured graphs. */
 typedef struct TideDeviceOptions {
     double link_bytes_per_second; /* CPU device: slow each copy lane to this speed */
+    int    threads;               /* CPU device: threads of a kernel; 0: as OpenMP chooses */
     bool   no_pin;                /* CUDA: pageable host memory                   */
     bool   no_graph;              /* CUDA: issue each step instead of replaying   */
 } TideDeviceOptions;
@@ -164,7 +165,7 @@ TideStatus tide_profile_measure(const TideProgram *p, int repeats, TideProfile *
 /* Guess from FLOPs and bytes, measuring nothing. Plans made from it are as safe
  * as any other, only their predicted seconds are rough. */
 TideStatus tide_profile_guess(const TideProgram *p, TideProfile **out);
-TideStatus tide_profile_save(const TideProfile *f, const char *path);
+TideStatus tide_profile_save(const TideProgram *p, const TideProfile *f, const char *path);
 /* What the file lacks is filled by scaling; tide_profile_filled() counts it. */
 TideStatus tide_profile_load(const TideProgram *p, const char *path, TideProfile **out);
 int        tide_profile_filled(const TideProfile *f);

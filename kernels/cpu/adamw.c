@@ -4,7 +4,9 @@
 #include "kernels/ops/shape.h"
 
 /* What all elements have in common. */
-typedef struct Step { float beta1, beta2, eps, decay, lr, scale, bias1, bias2; } Step;
+typedef struct Step {
+    float beta1, beta2, eps, decay, lr, scale, bias1, bias2;
+} Step;
 
 /* source is the parameter itself or its master; both receive the new value. */
 static void update(float *p, float *restrict m, float *restrict v, const float *restrict gradient,
@@ -14,26 +16,27 @@ static void update(float *p, float *restrict m, float *restrict v, const float *
 
 #pragma omp parallel for simd
     for (int64_t i = 0; i < n; i++) {
-        float g  = gradient[i] * s.scale;
+        float g = gradient[i] * s.scale;
         float mi = s.beta1 * m[i] + (1.0f - s.beta1) * g;
         float vi = s.beta2 * v[i] + (1.0f - s.beta2) * (g * g);
-        float w  = source[i];
-        m[i]     = mi;
-        v[i]     = vi;
-        p[i]     = w - (s.lr * (mi * rate) / (sqrtf(vi * rate2) + s.eps) + shrink * w);
+        float w = source[i];
+        m[i] = mi;
+        v[i] = vi;
+        p[i] = w - (s.lr * (mi * rate) / (sqrtf(vi * rate2) + s.eps) + shrink * w);
     }
 }
 
 static TideStatus run(const KernelCall *c)
 {
-    const AdamWAttr *a       = (const void *)c->node->attr.bytes;
-    const float *gradient    = c->in[0];
+    const AdamWAttr *a = (const void *)c->node->attr.bytes;
+    const float *gradient = c->in[0];
     const TideStepInfo *info = c->in[1];
-    const float *norm        = c->in[2];
+    const float *norm = c->in[2];
     float *p = c->out[0], *m = c->out[1], *v = c->out[2], *master = c->out[3];
     int64_t n = shape_elements(c->in_info[0]->shape);
-    Step s    = { a->beta1, a->beta2, a->eps, a->decay, info->lr, info->grad_scale * (norm ? norm[1] : 1.0f),
-                  info->bias1, info->bias2 };
+    Step s = { a->beta1,    a->beta2,   a->eps,
+               a->decay,    info->lr,   info->grad_scale * (norm ? norm[1] : 1.0f),
+               info->bias1, info->bias2 };
 
     update(master ? master : p, m, v, gradient, master ? master : p, n, s);
     if (master) {

@@ -4,8 +4,8 @@
 static TideStatus run(const KernelCall *c)
 {
     const float *a = c->in[0], *b = c->in[1];
-    float *y       = c->out[0];
-    int64_t n      = shape_elements(c->out_info[0]->shape);
+    float *y = c->out[0];
+    int64_t n = shape_elements(c->out_info[0]->shape);
 
 #pragma omp parallel for simd
     for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];

@@ -6,12 +6,12 @@
 static TideStatus run(const KernelCall *c)
 {
     const DropoutAttr *a = (const void *)c->node->attr.bytes;
-    const float *x       = c->in[0];
-    float *y             = c->out[0];
-    int64_t n            = shape_elements(c->out_info[0]->shape);
-    Philox philox        = philox_of(c->in[1], a->site);
-    uint32_t least       = philox_threshold(a->p);
-    float scale          = 1.0f / (1.0f - a->p);
+    const float *x = c->in[0];
+    float *y = c->out[0];
+    int64_t n = shape_elements(c->out_info[0]->shape);
+    Philox philox = philox_of(c->in[1], a->site);
+    uint32_t least = philox_threshold(a->p);
+    float scale = 1.0f / (1.0f - a->p);
 
 #pragma omp parallel for
     for (int64_t first = 0; first < n; first += PHILOX_WORDS) {

@@ -18,10 +18,10 @@ static void embed_row(float *y, const float *row, const float *position, int64_t
 
 static TideStatus run(const KernelCall *c)
 {
-    const int32_t *tokens  = c->in[0]; /* [B, T] */
-    const float *table     = c->in[1]; /* [V, C] */
+    const int32_t *tokens = c->in[0];  /* [B, T] */
+    const float *table = c->in[1];     /* [V, C] */
     const float *positions = c->in[2]; /* [Tmax, C] or NULL */
-    float *y               = c->out[0]; /* [B, T, C] */
+    float *y = c->out[0];              /* [B, T, C] */
     int64_t rows = shape_elements(c->in_info[0]->shape), T = c->in_info[0]->shape.dim[1];
     int64_t vocab = c->in_info[1]->shape.dim[0], width = c->in_info[1]->shape.dim[1];
 

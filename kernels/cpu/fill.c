@@ -5,7 +5,7 @@
 static TideStatus run(const KernelCall *c)
 {
     const FillAttr *a = (const void *)c->node->attr.bytes;
-    int64_t n         = shape_elements(c->out_info[0]->shape);
+    int64_t n = shape_elements(c->out_info[0]->shape);
 
     if (c->out_info[0]->type == TIDE_I32) {
         int32_t *y = c->out[0], value = (int32_t)a->value;

@@ -5,7 +5,10 @@
 
 enum { BLOCK = 1 << 15, DOUBLES = 8 };
 
-static int64_t n_blocks(const Tensor *x) { return (shape_elements(x->shape) + BLOCK - 1) / BLOCK; }
+static int64_t n_blocks(const Tensor *x)
+{
+    return (shape_elements(x->shape) + BLOCK - 1) / BLOCK;
+}
 
 static size_t scratch(const Node *n, const Tensor *const *in, const Tensor *const *out)
 {
@@ -43,9 +46,9 @@ static double squares(const float *x, const Tensor *info, double *part)
 static TideStatus run(const KernelCall *c)
 {
     const TideStepInfo *info = c->in[0];
-    const NormAttr *a        = (const void *)c->node->attr.bytes;
-    float *out               = c->out[0]; /* [2]: norm, factor */
-    double sum               = 0;
+    const NormAttr *a = (const void *)c->node->attr.bytes;
+    float *out = c->out[0]; /* [2]: norm, factor */
+    double sum = 0;
 
     for (int i = 1; i < c->node->n_in; i++) sum += squares(c->in[i], c->in_info[i], c->scratch);
     double norm = sqrt(sum) * (double)info->grad_scale;

@@ -12,8 +12,8 @@ static TideStatus run(const KernelCall *c)
 #pragma omp parallel for
     for (int64_t r = 0; r < rows; r++) {
         RowMoments m = layernorm_moments(x + r * width, width);
-        mean[r]      = m.mean;
-        rstd[r]      = m.rstd;
+        mean[r] = m.mean;
+        rstd[r] = m.rstd;
         layernorm_row(y + r * width, x + r * width, m, weight, bias, width);
     }
     return TIDE_OK;

@@ -7,7 +7,7 @@ static TideStatus run(const KernelCall *c)
 {
     const float *x = c->in[0], *mean = c->in[1], *rstd = c->in[2]; /* [rows, C], [rows], [rows] */
     const float *weight = c->in[3], *bias = c->in[4];              /* [C], [C] or NULL */
-    float *y     = c->out[0];                                      /* [rows, C] */
+    float *y = c->out[0];                                          /* [rows, C] */
     int64_t rows = shape_rows(c->in_info[0]->shape), width = shape_width(c->in_info[0]->shape);
 
 #pragma omp parallel for

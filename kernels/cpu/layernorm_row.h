@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include "kernels/cpu/lanes.h"
 
-typedef struct RowMoments { float mean, rstd; } RowMoments;
+typedef struct RowMoments {
+    float mean, rstd;
+} RowMoments;
 
 /* Mean and 1 / sqrt(variance + 1e-5) of x[0 .. width), in two passes over a row that is in cache. */
 static inline RowMoments layernorm_moments(const float *x, int64_t width)

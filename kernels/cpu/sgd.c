@@ -4,12 +4,12 @@
 
 static TideStatus run(const KernelCall *c)
 {
-    const float *gradient    = c->in[0];
+    const float *gradient = c->in[0];
     const TideStepInfo *info = c->in[1];
-    const float *norm        = c->in[2];
-    float *restrict p        = c->out[0];
-    int64_t n                = shape_elements(c->in_info[0]->shape);
-    float rate               = info->lr * (info->grad_scale * (norm ? norm[1] : 1.0f));
+    const float *norm = c->in[2];
+    float *restrict p = c->out[0];
+    int64_t n = shape_elements(c->in_info[0]->shape);
+    float rate = info->lr * (info->grad_scale * (norm ? norm[1] : 1.0f));
 
 #pragma omp parallel for simd
     for (int64_t i = 0; i < n; i++) p[i] -= rate * gradient[i];

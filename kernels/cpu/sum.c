@@ -4,7 +4,10 @@
 
 enum { BLOCK = 4096, DOUBLES = 8 };
 
-static int64_t n_blocks(const Tensor *x) { return (shape_elements(x->shape) + BLOCK - 1) / BLOCK; }
+static int64_t n_blocks(const Tensor *x)
+{
+    return (shape_elements(x->shape) + BLOCK - 1) / BLOCK;
+}
 
 static size_t scratch(const Node *n, const Tensor *const *in, const Tensor *const *out)
 {
@@ -27,8 +30,8 @@ static double sum_block(const float *x, int64_t n)
 static TideStatus run(const KernelCall *c)
 {
     const float *x = c->in[0];
-    float *total   = c->out[0]; /* [1] */
-    double *part   = c->scratch, sum = 0;
+    float *total = c->out[0]; /* [1] */
+    double *part = c->scratch, sum = 0;
     int64_t n = shape_elements(c->in_info[0]->shape), blocks = n_blocks(c->in_info[0]);
 
 #pragma omp parallel for

@@ -8,24 +8,45 @@
 #include "kernels/ops/shape.h"
 
 using bf16 = __nv_bfloat16;
-using f16  = __half;
+using f16 = __half;
 
 enum { WARP = 32, BLOCK = 256 };
 
 /* ---- Storage types ------------------------------------------------------- */
 
-static __device__ __forceinline__ float to_float(float x) { return x; }
-static __device__ __forceinline__ float to_float(bf16 x) { return __bfloat162float(x); }
-static __device__ __forceinline__ float to_float(f16 x) { return __half2float(x); }
+static __device__ __forceinline__ float to_float(float x)
+{
+    return x;
+}
+static __device__ __forceinline__ float to_float(bf16 x)
+{
+    return __bfloat162float(x);
+}
+static __device__ __forceinline__ float to_float(f16 x)
+{
+    return __half2float(x);
+}
 
 /* Rounds to nearest, ties to even. */
 template <typename T> __device__ __forceinline__ T from_float(float x);
-template <> __device__ __forceinline__ float from_float<float>(float x) { return x; }
-template <> __device__ __forceinline__ bf16 from_float<bf16>(float x) { return __float2bfloat16_rn(x); }
-template <> __device__ __forceinline__ f16 from_float<f16>(float x) { return __float2half_rn(x); }
+template <> __device__ __forceinline__ float from_float<float>(float x)
+{
+    return x;
+}
+template <> __device__ __forceinline__ bf16 from_float<bf16>(float x)
+{
+    return __float2bfloat16_rn(x);
+}
+template <> __device__ __forceinline__ f16 from_float<f16>(float x)
+{
+    return __float2half_rn(x);
+}
 
 /* What a float becomes when it is stored as T and read back. */
-template <typename T> __device__ __forceinline__ float rounded(float x) { return to_float(from_float<T>(x)); }
+template <typename T> __device__ __forceinline__ float rounded(float x)
+{
+    return to_float(from_float<T>(x));
+}
 
 /* Elements of a 16-byte access. */
 template <typename T> constexpr int PACK = 16 / (int)sizeof(T);
@@ -133,6 +154,9 @@ static inline unsigned blocks_for(int64_t n, int64_t per_block = BLOCK)
 
 /* May rows of this width and type be read in packs? Slots and views start at multiples of 256
  * bytes, so only the width matters. */
-template <typename T> static inline bool in_packs(int64_t width) { return width % PACK<T> == 0; }
+template <typename T> static inline bool in_packs(int64_t width)
+{
+    return width % PACK<T> == 0;
+}
 
 #endif

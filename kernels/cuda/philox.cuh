@@ -5,7 +5,9 @@
 #include "kernels/ops.h"
 
 /* What the words of one site in one micro-step have in common. */
-struct Philox { uint32_t key0, key1, site, step, micro; };
+struct Philox {
+    uint32_t key0, key1, site, step, micro;
+};
 
 /* Reads device memory: for kernels. */
 static __device__ __forceinline__ Philox philox_of(const TideStepInfo *info, int site)

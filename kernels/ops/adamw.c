@@ -30,8 +30,12 @@ const OpDesc op_adamw = {
 TideTensor tide_adamw(TideGraph *g, TideAdamW a)
 {
     TideTensor in[] = { a.gradient, a.info, a.norm, a.parameter, a.m, a.v, a.master };
-    AdamWAttr attr  = { a.beta1, a.beta2, a.eps, a.decay };
+    AdamWAttr attr = { a.beta1, a.beta2, a.eps, a.decay };
 
-    return graph_append(g, (NodeSpec){ .op = &op_adamw, .in = in, .n_in = 7, .out = { a.parameter, a.m, a.v, a.master },
-                                       .attr = &attr, .attr_bytes = sizeof attr });
+    return graph_append(g, (NodeSpec){ .op = &op_adamw,
+                                       .in = in,
+                                       .n_in = 7,
+                                       .out = { a.parameter, a.m, a.v, a.master },
+                                       .attr = &attr,
+                                       .attr_bytes = sizeof attr });
 }

@@ -16,7 +16,9 @@ static void grad(TideGraph *g, const Node *n, const TideTensor *dout, TideTensor
     din[1] = dout[0];
 }
 
-const OpDesc op_add = { .name = "add", .id = OP_add, .n_out = 1, .in_place = 1, .infer = infer, .grad = grad };
+const OpDesc op_add = {
+    .name = "add", .id = OP_add, .n_out = 1, .in_place = 1, .infer = infer, .grad = grad
+};
 
 TideTensor tide_add(TideGraph *g, TideTensor a, TideTensor b)
 {

@@ -14,7 +14,8 @@ static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
     const Tensor *a = in[0], *b = in[1], *weight = in[2], *bias = in[3];
     (void)n;
 
-    if (!is_float(a) || a->type != b->type || !shape_equal(a->shape, b->shape) || a->shape.n < 1) return false;
+    if (!is_float(a) || a->type != b->type || !shape_equal(a->shape, b->shape) || a->shape.n < 1)
+        return false;
     if (!is_vector(weight, shape_width(a->shape))) return false;
     if (bias && !is_vector(bias, shape_width(a->shape))) return false;
     infer_like(&out[SUM], a);
@@ -31,7 +32,8 @@ static void grad(TideGraph *g, const Node *n, const TideTensor *dout, TideTensor
     TideTensor dsum = dout[SUM];
 
     if (dout[Y].id)
-        dsum = tide_layernorm_grad(g, n->out[SUM], n->out[MEAN], n->out[RSTD], n->in[2], n->in[3], dout[Y], dsum);
+        dsum = tide_layernorm_grad(g, n->out[SUM], n->out[MEAN], n->out[RSTD], n->in[2], n->in[3], dout[Y],
+                                   dsum);
     din[0] = dsum;
     din[1] = dsum;
 }
@@ -43,7 +45,7 @@ const OpDesc op_add_layernorm = {
 TideTensor tide_add_layernorm(TideGraph *g, TideTensor a, TideTensor b, TideTensor weight, TideTensor bias)
 {
     TideTensor in[] = { a, b, weight, bias };
-    TideTensor sum  = graph_append(g, (NodeSpec){ .op = &op_add_layernorm, .in = in, .n_in = 4 });
+    TideTensor sum = graph_append(g, (NodeSpec){ .op = &op_add_layernorm, .in = in, .n_in = 4 });
 
     if (sum.id)
         tide_layernorm_again(g, sum, graph_sibling(g, sum, MEAN), graph_sibling(g, sum, RSTD), weight, bias,

@@ -29,10 +29,15 @@ const OpDesc op_cross_entropy = {
     .name = "cross_entropy", .id = OP_cross_entropy, .n_out = 1, .infer = infer, .flops = flops
 };
 
-TideTensor tide_cross_entropy(TideGraph *g, TideTensor logits, TideTensor targets, TideTensor losses, TideClasses c)
+TideTensor tide_cross_entropy(TideGraph *g, TideTensor logits, TideTensor targets, TideTensor losses,
+                              TideClasses c)
 {
     TideTensor in[] = { logits, targets, losses };
 
-    return graph_append(g, (NodeSpec){ .op = &op_cross_entropy, .in = in, .n_in = 3, .out = { losses },
-                                       .attr = &c, .attr_bytes = sizeof c });
+    return graph_append(g, (NodeSpec){ .op = &op_cross_entropy,
+                                       .in = in,
+                                       .n_in = 3,
+                                       .out = { losses },
+                                       .attr = &c,
+                                       .attr_bytes = sizeof c });
 }

@@ -28,6 +28,10 @@ TideTensor tide_cross_entropy_grad(TideGraph *g, TideTensor logits, TideTensor t
 {
     TideTensor in[] = { logits, targets, losses, info };
 
-    return graph_append(g, (NodeSpec){ .op = &op_cross_entropy_grad, .in = in, .n_in = 4,
-                                       .out = { losses, logits }, .attr = &c, .attr_bytes = sizeof c });
+    return graph_append(g, (NodeSpec){ .op = &op_cross_entropy_grad,
+                                       .in = in,
+                                       .n_in = 4,
+                                       .out = { losses, logits },
+                                       .attr = &c,
+                                       .attr_bytes = sizeof c });
 }

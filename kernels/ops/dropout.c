@@ -28,9 +28,13 @@ static double flops(const Node *n, const Tensor *const *in, const Tensor *const 
     return 16.0 * (double)shape_elements(in[0]->shape); /* ten rounds of Philox for four elements */
 }
 
-const OpDesc op_dropout = {
-    .name = "dropout", .id = OP_dropout, .n_out = 1, .in_place = 1, .infer = infer, .grad = grad, .flops = flops
-};
+const OpDesc op_dropout = { .name = "dropout",
+                            .id = OP_dropout,
+                            .n_out = 1,
+                            .in_place = 1,
+                            .infer = infer,
+                            .grad = grad,
+                            .flops = flops };
 
 TideTensor tide_dropout(TideGraph *g, TideTensor x, TideTensor info, float p, int site)
 {

@@ -14,7 +14,7 @@ static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
     if (positions && positions->shape.dim[1] != width) return false;
     if (positions && positions->shape.dim[0] < tokens->shape.dim[1]) return false; /* T > Tmax */
 
-    out[0].type  = table->type;
+    out[0].type = table->type;
     out[0].shape = (TideShape){ 3, { tokens->shape.dim[0], tokens->shape.dim[1], width } };
     return true;
 }
@@ -25,7 +25,9 @@ static void grad(TideGraph *g, const Node *n, const TideTensor *dout, TideTensor
     tide_embedding_grad(g, n->in[0], dout[0], n->in[1], n->in[2]);
 }
 
-const OpDesc op_embedding = { .name = "embedding", .id = OP_embedding, .n_out = 1, .infer = infer, .grad = grad };
+const OpDesc op_embedding = {
+    .name = "embedding", .id = OP_embedding, .n_out = 1, .infer = infer, .grad = grad
+};
 
 TideTensor tide_embedding(TideGraph *g, TideTensor tokens, TideTensor table, TideTensor positions)
 {

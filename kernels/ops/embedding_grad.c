@@ -15,15 +15,19 @@ static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
            shape_rows(dy->shape) == shape_elements(tokens->shape);
 }
 
-const OpDesc op_embedding_grad = { .name = "embedding_grad", .id = OP_embedding_grad, .n_out = 2, .infer = infer };
+const OpDesc op_embedding_grad = {
+    .name = "embedding_grad", .id = OP_embedding_grad, .n_out = 2, .infer = infer
+};
 
-TideTensor tide_embedding_grad(TideGraph *g, TideTensor tokens, TideTensor dy, TideTensor table, TideTensor positions)
+TideTensor tide_embedding_grad(TideGraph *g, TideTensor tokens, TideTensor dy, TideTensor table,
+                               TideTensor positions)
 {
     bool add_table = false, add_positions = false;
-    TideTensor dtable     = graph_param_grad(g, table, &add_table);
+    TideTensor dtable = graph_param_grad(g, table, &add_table);
     TideTensor dpositions = positions.id ? graph_param_grad(g, positions, &add_positions) : (TideTensor){ 0 };
     TideTensor in[] = { tokens, dy, { add_table ? dtable.id : 0 }, { add_positions ? dpositions.id : 0 } };
 
     if (!dtable.id && !dpositions.id) return (TideTensor){ 0 };
-    return graph_append(g, (NodeSpec){ .op = &op_embedding_grad, .in = in, .n_in = 4, .out = { dtable, dpositions } });
+    return graph_append(
+        g, (NodeSpec){ .op = &op_embedding_grad, .in = in, .n_in = 4, .out = { dtable, dpositions } });
 }

@@ -15,5 +15,6 @@ TideTensor tide_fill(TideGraph *g, TideTensor persistent, double value)
 {
     FillAttr attr = { value };
 
-    return graph_append(g, (NodeSpec){ .op = &op_fill, .out = { persistent }, .attr = &attr, .attr_bytes = sizeof attr });
+    return graph_append(
+        g, (NodeSpec){ .op = &op_fill, .out = { persistent }, .attr = &attr, .attr_bytes = sizeof attr });
 }

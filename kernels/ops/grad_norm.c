@@ -41,5 +41,6 @@ TideTensor tide_grad_norm(TideGraph *g, const TideTensor *grads, int n, TideTens
     }
     memcpy(&in[1], grads, (size_t)n * sizeof *grads);
     return graph_append(
-        g, (NodeSpec){ .op = &op_grad_norm, .in = in, .n_in = 1 + n, .attr = &attr, .attr_bytes = sizeof attr });
+        g,
+        (NodeSpec){ .op = &op_grad_norm, .in = in, .n_in = 1 + n, .attr = &attr, .attr_bytes = sizeof attr });
 }

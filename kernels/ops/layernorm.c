@@ -25,15 +25,18 @@ static void grad(TideGraph *g, const Node *n, const TideTensor *dout, TideTensor
     TideTensor x = n->in[0];
 
     if (!dout[0].id) return;
-    din[0] = tide_layernorm_grad(g, x, n->out[1], n->out[2], n->in[1], n->in[2], dout[0], graph_take_grad(g, x));
+    din[0] =
+        tide_layernorm_grad(g, x, n->out[1], n->out[2], n->in[1], n->in[2], dout[0], graph_take_grad(g, x));
 }
 
-const OpDesc op_layernorm = { .name = "layernorm", .id = OP_layernorm, .n_out = 3, .infer = infer, .grad = grad };
+const OpDesc op_layernorm = {
+    .name = "layernorm", .id = OP_layernorm, .n_out = 3, .infer = infer, .grad = grad
+};
 
 TideTensor tide_layernorm(TideGraph *g, TideTensor x, TideTensor weight, TideTensor bias)
 {
     TideTensor in[] = { x, weight, bias };
-    TideTensor y    = graph_append(g, (NodeSpec){ .op = &op_layernorm, .in = in, .n_in = 3 });
+    TideTensor y = graph_append(g, (NodeSpec){ .op = &op_layernorm, .in = in, .n_in = 3 });
 
     if (y.id) tide_layernorm_again(g, x, graph_sibling(g, y, 1), graph_sibling(g, y, 2), weight, bias, y);
     return y;

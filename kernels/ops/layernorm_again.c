@@ -14,10 +14,12 @@ static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
     return is_vector(in[1], rows) && is_vector(in[2], rows);
 }
 
-const OpDesc op_layernorm_again = { .name = "layernorm_again", .id = OP_layernorm_again, .n_out = 1, .infer = infer };
+const OpDesc op_layernorm_again = {
+    .name = "layernorm_again", .id = OP_layernorm_again, .n_out = 1, .infer = infer
+};
 
-TideTensor tide_layernorm_again(TideGraph *g, TideTensor x, TideTensor mean, TideTensor rstd, TideTensor weight,
-                                TideTensor bias, TideTensor y)
+TideTensor tide_layernorm_again(TideGraph *g, TideTensor x, TideTensor mean, TideTensor rstd,
+                                TideTensor weight, TideTensor bias, TideTensor y)
 {
     TideTensor in[] = { x, mean, rstd, weight, bias };
 

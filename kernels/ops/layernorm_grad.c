@@ -30,21 +30,22 @@ static double flops(const Node *n, const Tensor *const *in, const Tensor *const 
     return 12.0 * (double)shape_elements(in[0]->shape);
 }
 
-const OpDesc op_layernorm_grad = { .name     = "layernorm_grad",
-                                   .id       = OP_layernorm_grad,
-                                   .n_out    = 3,
+const OpDesc op_layernorm_grad = { .name = "layernorm_grad",
+                                   .id = OP_layernorm_grad,
+                                   .n_out = 3,
                                    .in_place = DY + 1,
-                                   .infer    = infer,
-                                   .flops    = flops };
+                                   .infer = infer,
+                                   .flops = flops };
 
-TideTensor tide_layernorm_grad(TideGraph *g, TideTensor x, TideTensor mean, TideTensor rstd, TideTensor weight,
-                               TideTensor bias, TideTensor dy, TideTensor residual)
+TideTensor tide_layernorm_grad(TideGraph *g, TideTensor x, TideTensor mean, TideTensor rstd,
+                               TideTensor weight, TideTensor bias, TideTensor dy, TideTensor residual)
 {
     bool add_weight = false, add_bias = false;
     TideTensor dweight = graph_param_grad(g, weight, &add_weight);
-    TideTensor dbias   = bias.id ? graph_param_grad(g, bias, &add_bias) : (TideTensor){ 0 };
-    TideTensor in[]    = { x, mean, rstd, weight, dy, residual, { add_weight ? dweight.id : 0 },
-                           { add_bias ? dbias.id : 0 } };
+    TideTensor dbias = bias.id ? graph_param_grad(g, bias, &add_bias) : (TideTensor){ 0 };
+    TideTensor in[] = {
+        x, mean, rstd, weight, dy, residual, { add_weight ? dweight.id : 0 }, { add_bias ? dbias.id : 0 }
+    };
 
     return graph_append(
         g, (NodeSpec){ .op = &op_layernorm_grad, .in = in, .n_in = 8, .out = { { 0 }, dweight, dbias } });

@@ -17,7 +17,7 @@ int64_t tide_loss_chunk_rows(int64_t rows, int64_t padded_vocab)
     if (most < CHUNK_STEP) most = CHUNK_STEP;
     if (rows <= most) return rows;
     int64_t chunks = (rows + most - 1) / most;
-    int64_t each   = (rows + chunks - 1) / chunks;
+    int64_t each = (rows + chunks - 1) / chunks;
     return (each + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP;
 }
 
@@ -41,8 +41,8 @@ TideLoss tide_linear_cross_entropy(TideGraph *g, TideTensor x, TideTensor weight
     if (chunk_rows <= 0) chunk_rows = tide_loss_chunk_rows(rows, wt->shape.dim[0]);
 
     for (int64_t first = 0; first < rows; first += chunk_rows) {
-        int64_t count     = first + chunk_rows < rows ? chunk_rows : rows - first;
-        TideRows chunk    = { .count = count, .x_first = first };
+        int64_t count = first + chunk_rows < rows ? chunk_rows : rows - first;
+        TideRows chunk = { .count = count, .x_first = first };
         TideTensor logits = chunk_logits(g, x, weight, chunk, (int)(first / chunk_rows));
 
         c.first = first;

@@ -7,7 +7,7 @@ static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
     const Tensor *x = in[0];
     (void)n;
 
-    out[0].type  = x->type;
+    out[0].type = x->type;
     out[0].shape = (TideShape){ 2, { 1, shape_width(x->shape) } };
     return is_float(x) && x->shape.n == 3 && x->shape.dim[0] == 1 && is_info(in[1]);
 }

@@ -5,7 +5,10 @@
 #include "kernels/ops.h"
 
 /* Elements of the last dimension, and of all the leading ones together ("rows"). */
-static inline int64_t shape_width(TideShape s) { return s.n ? s.dim[s.n - 1] : 1; }
+static inline int64_t shape_width(TideShape s)
+{
+    return s.n ? s.dim[s.n - 1] : 1;
+}
 
 static inline int64_t shape_rows(TideShape s)
 {
@@ -23,30 +26,48 @@ static inline bool shape_equal(TideShape a, TideShape b)
     return equal;
 }
 
-static inline bool is_vector(const Tensor *t, int64_t n) { return t->shape.n == 1 && t->shape.dim[0] == n; }
+static inline bool is_vector(const Tensor *t, int64_t n)
+{
+    return t->shape.n == 1 && t->shape.dim[0] == n;
+}
 
-static inline bool is_float(const Tensor *t) { return t->type != TIDE_I32; }
+static inline bool is_float(const Tensor *t)
+{
+    return t->type != TIDE_I32;
+}
 
 /* The input that every op which changes from step to step reads: a TideStepInfo. */
-static inline bool is_info(const Tensor *t) { return t->type == TIDE_I32 && is_vector(t, TIDE_INFO_WORDS); }
+static inline bool is_info(const Tensor *t)
+{
+    return t->type == TIDE_I32 && is_vector(t, TIDE_INFO_WORDS);
+}
 
 /* Make t a tensor of one dimension. */
 static inline void infer_vector(Tensor *t, TideType type, int64_t n)
 {
-    t->type  = type;
+    t->type = type;
     t->shape = (TideShape){ 1, { n } };
 }
 
 /* Make t look like another tensor. */
 static inline void infer_like(Tensor *t, const Tensor *other)
 {
-    t->type  = other->type;
+    t->type = other->type;
     t->shape = other->shape;
 }
 
-typedef struct FillAttr { double value; } FillAttr;
-typedef struct DropoutAttr { float p; int site; } DropoutAttr;
-typedef struct NormAttr { float clip; } NormAttr; /* 0: no clipping */
-typedef struct AdamWAttr { float beta1, beta2, eps, decay; } AdamWAttr;
+typedef struct FillAttr {
+    double value;
+} FillAttr;
+typedef struct DropoutAttr {
+    float p;
+    int site;
+} DropoutAttr;
+typedef struct NormAttr {
+    float clip;
+} NormAttr; /* 0: no clipping */
+typedef struct AdamWAttr {
+    float beta1, beta2, eps, decay;
+} AdamWAttr;
 
 #endif

@@ -17,11 +17,11 @@ typedef struct StepData {
 } StepData;
 
 typedef struct Loader Loader;
+typedef struct LoaderStart { Tokens tokens; uint64_t seed; int64_t step; } LoaderStart;
 
-/* Begin to prepare steps first, first + 1, ... of a model's configuration (as Model.config holds it:
- * with every default filled in). The tokens must outlive the loader and hold a window. */
-TideStatus      loader_new(Tide *t, const ModelConfig *config, Tokens tokens, uint64_t seed, int64_t first,
-                           Loader **out);
+/* Begin to prepare steps at.step, at.step + 1, ... of a model's configuration (as Model.config holds
+ * it: with every default filled in). The tokens must outlive the loader and hold a window. */
+TideStatus      loader_new(Tide *t, const ModelConfig *config, LoaderStart at, Loader **out);
 void            loader_free(Loader *l);
 /* The next step, in order; waits until it is there. Cannot fail. */
 const StepData *loader_next(Loader *l);

@@ -7,18 +7,21 @@
 #include "runtime/graph.h"
 
 const char *const account_part_names[PART_COUNT] = {
-    [PART_PARAMETERS] = "parameters", [PART_GRADIENTS] = "gradients", [PART_OPTIMIZER] = "optimizer",
-    [PART_INPUTS] = "inputs", [PART_ACTIVATIONS] = "activations", [PART_OTHERS] = "others",
+    [PART_PARAMETERS] = "parameters", [PART_GRADIENTS] = "gradients",     [PART_OPTIMIZER] = "optimizer",
+    [PART_INPUTS] = "inputs",         [PART_ACTIVATIONS] = "activations", [PART_OTHERS] = "others",
     [PART_SCRATCH] = "scratch",
 };
 
 static const AccountPart part_of_kind[TIDE_KIND_COUNT] = {
-    [TIDE_INPUT] = PART_INPUTS, [TIDE_PARAMETER] = PART_PARAMETERS, [TIDE_GRADIENT] = PART_GRADIENTS,
+    [TIDE_INPUT] = PART_INPUTS,    [TIDE_PARAMETER] = PART_PARAMETERS,   [TIDE_GRADIENT] = PART_GRADIENTS,
     [TIDE_STATE] = PART_OPTIMIZER, [TIDE_ACTIVATION] = PART_ACTIVATIONS, [TIDE_OTHER] = PART_OTHERS,
 };
 
 /* A range of the device arena that something holds from step first to step last. */
-typedef struct Stay { int tensor, first, last; size_t begin, end; } Stay;
+typedef struct Stay {
+    int tensor, first, last;
+    size_t begin, end;
+} Stay;
 
 typedef struct Walk {
     const TideProgram *p;
@@ -100,8 +103,8 @@ static void find_stays(Walk *w)
     int n = s->n_slots, end = s->n_steps - 1;
 
     for (int i = 0; i < n; i++)
-        w->stays[i] = (Stay){ s->slots[i].tensor, -1, -1, s->slots[i].offset,
-                              s->slots[i].offset + s->slots[i].bytes };
+        w->stays[i] =
+            (Stay){ s->slots[i].tensor, -1, -1, s->slots[i].offset, s->slots[i].offset + s->slots[i].bytes };
     find_lifetimes(w, w->stays);
     for (int i = 0; i < n; i++) {
         const Tensor *t = program_tensor(w->p, s->slots[i].tensor);
@@ -204,8 +207,8 @@ void account_print(const Account *a, size_t fixed_bytes, FILE *to)
 {
     char text[BYTES_TEXT];
 
-    fprintf(to, "memory at the fullest moment: step %d of %d of graph %s, at %s\n", a->step, a->n_steps, a->graph,
-            a->node);
+    fprintf(to, "memory at the fullest moment: step %d of %d of graph %s, at %s\n", a->step, a->n_steps,
+            a->graph, a->node);
     fprintf(to, "  %-12s %14s\n", "fixed", bytes_text(fixed_bytes, text));
     for (int i = 0; i < PART_COUNT; i++)
         fprintf(to, "  %-12s %14s\n", account_part_names[i], bytes_text(a->part[i], text));

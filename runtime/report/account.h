@@ -17,22 +17,25 @@ typedef enum AccountPart {
 } AccountPart;
 extern const char *const account_part_names[PART_COUNT];
 
-typedef struct Holder { const char *tensor; size_t bytes; } Holder; /* name borrowed from the program */
+typedef struct Holder {
+    const char *tensor;
+    size_t bytes;
+} Holder; /* name borrowed from the program */
 enum { MAX_HOLDERS = 6 };
 
 /* Bytes at the fullest moment of the graph whose moment is fullest. */
 typedef struct Account {
-    size_t      part[PART_COUNT];
-    size_t      live;   /* sum of part[]                                             */
-    size_t      arena;  /* size of the arena: live, and what placement could not use */
-    const char *graph;  /* of the fullest moment                                     */
-    const char *node;   /* that runs then, or the tensor whose copy is issued then   */
-    int         step, n_steps;
-    Holder      holders[MAX_HOLDERS]; /* the largest without a home, largest first   */
-    int         n_holders;
+    size_t part[PART_COUNT];
+    size_t live;       /* sum of part[]                                             */
+    size_t arena;      /* size of the arena: live, and what placement could not use */
+    const char *graph; /* of the fullest moment                                     */
+    const char *node;  /* that runs then, or the tensor whose copy is issued then   */
+    int step, n_steps;
+    Holder holders[MAX_HOLDERS]; /* the largest without a home, largest first   */
+    int n_holders;
 } Account;
 TideStatus account_make(const TideProgram *p, const TidePlan *plan, Account *out);
-void       account_print(const Account *a, size_t fixed_bytes, FILE *to);
+void account_print(const Account *a, size_t fixed_bytes, FILE *to);
 
 /* Print what was decided for every activation; layers whose tensors, sizes and fates are equal
  * share one row. The price is what a byte costs at the moment that binds. */
@@ -42,10 +45,10 @@ TideStatus fates_print(const TideProgram *p, const TidePlan *plan, FILE *to);
 TideStatus trace_save(const TideProgram *p, const TidePlan *plan, const char *path);
 
 /* Predicted seconds of a section, 0 if its timeline is not known. */
-double     section_seconds(const TidePlan *plan, int graph);
+double section_seconds(const TidePlan *plan, int graph);
 
 /* "1.25 MiB" into a buffer that it returns. */
 enum { BYTES_TEXT = 24 };
-char      *bytes_text(size_t bytes, char text[BYTES_TEXT]);
+char *bytes_text(size_t bytes, char text[BYTES_TEXT]);
 
 #endif

@@ -60,7 +60,8 @@ static void row_label(const Group *groups, int n, int row, char *text, size_t si
     for (int i = row; i < n && at < size; i++) {
         int end = i;
         if (groups[i].row != row || g->number < 0) continue;
-        while (end + 1 < n && groups[end + 1].row == row && groups[end + 1].number == groups[end].number + 1) end++;
+        while (end + 1 < n && groups[end + 1].row == row && groups[end + 1].number == groups[end].number + 1)
+            end++;
         at += (size_t)snprintf(text + at, size - at, "%s%d", layers ? "," : "", groups[i].number);
         if (end > i && at < size) at += (size_t)snprintf(text + at, size - at, "-%d", groups[end].number);
         layers += end - i + 1;
@@ -75,10 +76,12 @@ static void print_row(const TideProgram *p, const TidePlan *plan, const Group *g
 
     for (int i = 0; i < g->n; i++) {
         const Decision *d = &plan->decisions[g->first + i];
-        fprintf(to, "%-30s %-12s %-10s %12s", i ? "" : label, name_in_layer(p, plan, g, i), fate_names[d->fate],
-                bytes_text(program_tensor(p, d->tensor)->bytes, text));
-        if (d->price > 0) fprintf(to, " %14.4f\n", d->price * 0x1p30);
-        else fprintf(to, " %14s\n", "-");
+        fprintf(to, "%-30s %-12s %-10s %12s", i ? "" : label, name_in_layer(p, plan, g, i),
+                fate_names[d->fate], bytes_text(program_tensor(p, d->tensor)->bytes, text));
+        if (d->price > 0)
+            fprintf(to, " %14.4f\n", d->price * 0x1p30);
+        else
+            fprintf(to, " %14s\n", "-");
     }
 }
 

@@ -23,8 +23,8 @@ double section_seconds(const TidePlan *plan, int graph)
 
 static json_t *name_event(const char *what, const char *name, int graph, int lane)
 {
-    return json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "name", what, "ph", "M", "pid", graph, "tid", lane, "args",
-                     "name", name);
+    return json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "name", what, "ph", "M", "pid", graph, "tid", lane,
+                     "args", "name", name);
 }
 
 static json_t *step_event(const TideProgram *p, const Section *s, int i)

@@ -1,0 +1,151 @@
+/* report.c - what a session planned, as JSON and in words. */
+#include "examples/report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include "runtime/report/account.h"
+
+json_t *json_number(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+json_t *json_hash(uint64_t hash)
+{
+    return json_sprintf("%016" PRIx64, hash);
+}
+
+int json_emit(const Options *o, json_t *document)
+{
+    int rc = document ? json_dumpf(document, stdout, JSON_INDENT(2)) : -1;
+
+    json_decref(document);
+    if (rc || putchar('\n') == EOF || fflush(stdout)) {
+        refuse(o, "the JSON document could not be written to standard output");
+        return EXIT_WORLD;
+    }
+    return EXIT_DONE;
+}
+
+static double update_seconds(const Session *s)
+{
+    return section_seconds(s->plan, tide_graph_index(s->model->update));
+}
+
+double step_seconds(const Session *s)
+{
+    return s->model->config.accum * s->stats.seconds + update_seconds(s);
+}
+
+double keep_step_seconds(const Session *s)
+{
+    return s->model->config.accum * s->stats.keep_seconds + update_seconds(s);
+}
+
+static json_t *json_bytes(size_t bytes)
+{
+    return json_integer((json_int_t)bytes);
+}
+
+static json_t *tally_json(TideTally t)
+{
+    return json_pack("{s:i, s:I}", "tensors", t.tensors, "bytes", (json_int_t)t.bytes);
+}
+
+static void add_bytes(const Session *s, json_t *j)
+{
+    size_t fixed = s->fixed_bytes;
+
+    json_object_set_new(j, "budget_bytes", s->budget_bytes ? json_bytes(s->budget_bytes) : json_null());
+    json_object_set_new(j, "fixed_bytes", json_bytes(fixed));
+    json_object_set_new(j, "static_bytes", json_bytes(s->static_bytes));
+    json_object_set_new(j, "arena_bytes", json_bytes(s->stats.device_bytes));
+    json_object_set_new(j, "arena_bound_bytes", json_bytes(s->stats.live_bytes));
+    json_object_set_new(j, "host_bytes", json_bytes(s->stats.host_bytes));
+    json_object_set_new(j, "keep_bytes", json_bytes(fixed + s->stats.keep_bytes));
+    json_object_set_new(j, "least_budget_bytes", json_bytes(fixed + s->stats.least_bytes));
+    json_object_set_new(j, "least_bound_bytes", json_bytes(fixed + s->stats.least_bound_bytes));
+}
+
+static void add_times(const Session *s, json_t *j)
+{
+    int accum = s->model->config.accum;
+
+    json_object_set_new(j, "step_seconds", json_number(step_seconds(s)));
+    json_object_set_new(j, "keep_seconds", json_number(keep_step_seconds(s)));
+    /* Bounds are not proven yet: null, as everywhere in this program, means "not known". */
+    json_object_set_new(j, "bound_seconds", json_null());
+    json_object_set_new(j, "gap", json_null());
+    json_object_set_new(j, "bound_lp_seconds", json_null());
+    json_object_set_new(j, "gap_lp", json_null());
+    json_object_set_new(j, "recompute_seconds", json_number(accum * s->stats.recompute_seconds));
+    json_object_set_new(j, "stall_seconds", json_number(accum * s->stats.stall_seconds));
+    json_object_set_new(j, "bytes_out", json_bytes((size_t)accum * s->stats.bytes_out));
+    json_object_set_new(j, "bytes_in", json_bytes((size_t)accum * s->stats.bytes_in));
+}
+
+json_t *plan_json(const Session *s)
+{
+    const ModelConfig *c = &s->model->config;
+    json_t *j = json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:s}", "model", c->name, "batch", c->batch, "seq",
+                          c->seq, "accum", c->accum, "dtype", "f32", "device", s->device, "policy",
+                          policy_names[s->plan->policy]);
+
+    if (!j) return NULL;
+    json_object_set_new(j, "parameters", json_integer(model_parameters(s->model)));
+    add_bytes(s, j);
+    add_times(s, j);
+    json_object_set_new(j, "kept", tally_json(s->stats.fate[TIDE_KEEP]));
+    json_object_set_new(j, "recomputed", tally_json(s->stats.fate[TIDE_RECOMPUTE]));
+    json_object_set_new(j, "offloaded", tally_json(s->stats.fate[TIDE_OFFLOAD]));
+    json_object_set_new(j, "plan_seconds", json_number(s->stats.plan_seconds));
+    json_object_set_new(j, "checked", json_boolean(s->checked));
+    json_object_set_new(j, "numerics", json_hash(s->plan->numerics_hash));
+    return j;
+}
+
+void plan_headline(const Session *s, FILE *to)
+{
+    const ModelConfig *c = &s->model->config;
+    char budget[BYTES_TEXT], arena[BYTES_TEXT], host[BYTES_TEXT];
+
+    fprintf(to, "%s: %d layers, width %d, %d heads, %" PRId64 " parameters; batch %d of %d, f32, on %s\n",
+            c->name, c->layers, c->width, c->heads, model_parameters(s->model), c->batch, c->seq, s->device);
+    if (s->budget_bytes)
+        fprintf(to, "budget %s (%s)", bytes_text(s->budget_bytes, budget),
+                s->options->budget.text ? s->options->budget.text : "what is free, less a margin");
+    else
+        fprintf(to, "no budget");
+    fprintf(to, ": policy %s takes %s of device memory and %s of pinned host memory\n",
+            policy_names[s->plan->policy], bytes_text(s->fixed_bytes + s->stats.device_bytes, arena),
+            bytes_text(s->stats.host_bytes, host));
+}
+
+static void print_tally(const Session *s, TideFate fate, const char *what, FILE *to)
+{
+    char text[BYTES_TEXT];
+
+    fprintf(to, "%s %d (%s)", what, s->stats.fate[fate].tensors, bytes_text(s->stats.fate[fate].bytes, text));
+}
+
+void plan_summary(const Session *s, FILE *to)
+{
+    const TidePlanStats *t = &s->stats;
+    double keep = keep_step_seconds(s), step = step_seconds(s);
+    char a[BYTES_TEXT], b[BYTES_TEXT];
+    int accum = s->model->config.accum;
+
+    print_tally(s, TIDE_KEEP, "activations kept", to);
+    print_tally(s, TIDE_RECOMPUTE, ", recomputed", to);
+    print_tally(s, TIDE_OFFLOAD, ", offloaded", to);
+    fprintf(to, "\npredicted step %.2f ms: recompute %.2f ms, stall %.2f ms; moved out %s, in %s\n",
+            step * 1e3, accum * t->recompute_seconds * 1e3, accum * t->stall_seconds * 1e3,
+            bytes_text((size_t)accum * t->bytes_out, a), bytes_text((size_t)accum * t->bytes_in, b));
+    fprintf(to, "keeping everything would take %s and %.2f ms (this plan: %+.1f %% of time)\n",
+            bytes_text(s->fixed_bytes + t->keep_bytes, a), keep * 1e3,
+            keep > 0 ? (step / keep - 1) * 100 : 0.0);
+    fprintf(to, "least budget found %s; proven that none can be below %s\n",
+            bytes_text(s->fixed_bytes + t->least_bytes, a),
+            bytes_text(s->fixed_bytes + t->least_bound_bytes, b));
+    fprintf(to, "planned in %.1f ms, checked\n", t->plan_seconds * 1e3);
+}

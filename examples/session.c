@@ -1,0 +1,325 @@
+/* session.c - from options to a checked plan, refusing what cannot be. */
+#include "examples/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "runtime/base.h"
+#include "runtime/report/account.h"
+
+enum { PROFILE_REPEATS = 3 };
+
+int session_fail(const Session *s, TideStatus status)
+{
+    refuse(s->options, "%s", tide_message(s->tide));
+    return status == TIDE_NO_PLAN ? EXIT_NO_PLAN : EXIT_BAD_INPUT;
+}
+
+int check_writable(const Options *o, const char *option, const char *path)
+{
+    if (!path) return EXIT_DONE;
+    bool there = access(path, F_OK) == 0;
+    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0) return refuse(o, "%s %s cannot be written: %s", option, path, strerror(errno));
+    close(file);
+    if (!there) unlink(path);
+    return EXIT_DONE;
+}
+
+/* ---- device and model --------------------------------------------------------- */
+
+static int open_named(Session *s, const char *device)
+{
+    TideDeviceOptions options = { .link_bytes_per_second = s->options->link * 1e9 };
+
+    snprintf(s->device, sizeof s->device, "%s", device);
+    return tide_open(device, options, &s->tide) ? EXIT_BAD_INPUT : EXIT_DONE;
+}
+
+static int open_device(Session *s)
+{
+    const Options *o = s->options;
+
+    if (o->device) return open_named(s, o->device) ? session_fail(s, TIDE_DEVICE) : EXIT_DONE;
+    if (!open_named(s, "cuda")) return EXIT_DONE;
+    tide_close(s->tide);
+    return open_named(s, "cpu") ? session_fail(s, TIDE_DEVICE) : EXIT_DONE;
+}
+
+static int check_device_options(const Session *s)
+{
+    const Options *o = s->options;
+    bool cpu = strncmp(s->device, "cpu", 3) == 0;
+
+    if (cpu && o->dtype && strcmp(o->dtype, "f32"))
+        return refuse(o, "--dtype %s: the device %s computes in f32 only; leave --dtype out or use a GPU",
+                      o->dtype, s->device);
+    if (!cpu && o->link > 0)
+        return refuse(o, "--link slows the copy lanes of the cpu device, but the device is %s", s->device);
+    return EXIT_DONE;
+}
+
+static int refuse_model(const Options *o)
+{
+    const char *names[64], *near;
+    char list[512] = "";
+    int n = 0;
+
+    for (size_t at = 0; n < 64 && (names[n] = model_preset_name(n)) != NULL && at < sizeof list; n++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", n ? " " : "", names[n]);
+    if (!o->model) return refuse(o, "--model is missing; the presets are: %s", list);
+    near = nearest_name(o->model, names, n);
+    return refuse(o, "there is no model %s%s%s%s; the presets are: %s", o->model,
+                  near ? "; did you mean " : "", near ? near : "", near ? "?" : "", list);
+}
+
+static void override_number(int *field, int64_t given)
+{
+    if (given > 0) *field = (int)given;
+}
+
+static void override_real(float *field, double given)
+{
+    if (given >= 0) *field = (float)given;
+}
+
+static void override_config(const Options *o, ModelConfig *c)
+{
+    override_number(&c->layers, o->layers);
+    override_number(&c->width, o->width);
+    override_number(&c->heads, o->heads);
+    if (o->heads) c->kv_heads = (int)o->heads;
+    override_number(&c->kv_heads, o->kv_heads);
+    override_number(&c->seq, o->seq);
+    override_number(&c->batch, o->batch);
+    override_number(&c->vocab, o->vocab);
+    if (o->vocab) c->padded_vocab = 0;
+    override_number(&c->accum, o->accum);
+    override_real(&c->dropout, o->dropout);
+    override_real(&c->attn_dropout, o->attn_dropout);
+    override_real(&c->weight_decay, o->weight_decay);
+    override_real(&c->beta1, o->beta1);
+    override_real(&c->beta2, o->beta2);
+    override_real(&c->clip, o->clip);
+    if (o->loss_chunk) c->loss_chunk = o->loss_chunk;
+    if (o->no_bias) c->no_bias = true;
+    if (o->gelu) c->gelu_erf = strcmp(o->gelu, "erf") == 0;
+}
+
+static int apply_forces(const Session *s)
+{
+    static const TideFate fates[] = { TIDE_KEEP, TIDE_RECOMPUTE, TIDE_OFFLOAD };
+    const Options *o = s->options;
+
+    for (int i = 0; i < o->n_forces; i++) {
+        const char *glob = strchr(o->force[i], ':') + 1;
+        size_t length = (size_t)(glob - 1 - o->force[i]);
+        for (size_t f = 0; f < sizeof fates / sizeof *fates; f++) {
+            if (strlen(fate_names[fates[f]]) != length || strncmp(fate_names[fates[f]], o->force[i], length))
+                continue;
+            int n = tide_force(s->model->micro, glob, fates[f]);
+            if (n == 0)
+                return refuse(o,
+                              "--force %s: no activation is named so; `tide plan --model %s` lists the names",
+                              o->force[i], o->model);
+            if (n < 0)
+                return refuse(o, "--force %s contradicts an earlier --force for an activation of that name",
+                              o->force[i]);
+        }
+    }
+    return EXIT_DONE;
+}
+
+int session_open(const Options *o, Session *s)
+{
+    ModelConfig config;
+    int rc;
+
+    *s = (Session){ .options = o };
+    if (!o->model || !model_preset(o->model, &config)) return refuse_model(o);
+    override_config(o, &config);
+    if (o->plan && (o->policy || o->n_forces))
+        return refuse(o, "%s says how to plan, but --plan %s is a plan already; leave one of them out",
+                      o->policy ? "--policy" : "--force", o->plan);
+    rc = open_device(s);
+    if (!rc) rc = check_device_options(s);
+    if (rc) return rc;
+    TideStatus status = model_new(s->tide, &config, &s->model);
+    return status ? session_fail(s, status) : apply_forces(s);
+}
+
+/* ---- profile, budget, plan ------------------------------------------------------- */
+
+static TidePolicy policy_of(const Options *o)
+{
+    for (int i = 0; o->policy && i < TIDE_POLICY_COUNT; i++)
+        if (!strcmp(policy_names[i], o->policy)) return (TidePolicy)i;
+    return TIDE_POLICY_AUTO;
+}
+
+static TideStatus make_profile(Session *s)
+{
+    const char *file = s->options->profile;
+
+    if (!file) return tide_profile_measure(s->model->program, PROFILE_REPEATS, &s->profile);
+    if (!strcmp(file, "guess")) return tide_profile_guess(s->model->program, &s->profile);
+    TRY(tide_profile_load(s->model->program, file, &s->profile));
+    int filled = tide_profile_filled(s->profile);
+    if (filled)
+        fprintf(stderr, "tide %s: %s lacks %d operations of this model; their times are scaled from others\n",
+                command_name(s->options->command), file, filled);
+    return TIDE_OK;
+}
+
+TideStatus session_replan(Session *s, TideBudget budget, TidePlan **out)
+{
+    if (!s->profile) TRY(make_profile(s));
+    return tide_plan_make(s->model->program, s->profile, budget, out, NULL);
+}
+
+static size_t less_margin(size_t bytes)
+{
+    size_t margin = bytes / 50 > (size_t)256 << 20 ? bytes / 50 : (size_t)256 << 20;
+
+    return bytes > margin ? bytes - margin : 0;
+}
+
+/* Bytes that no plan can save: outside the arena, of persistent tensors and of a micro-step's inputs. */
+static size_t static_part(const Session *s, const TidePlan *plan)
+{
+    const TideTensor inputs[] = { s->model->tokens, s->model->targets, s->model->info };
+    size_t bytes = plan->fixed_bytes + tide_plan_stats(plan).static_bytes;
+
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        bytes += align_up(tide_tensor_bytes(s->model->program, inputs[i]), 256);
+    return bytes;
+}
+
+/* What keep-everything would take tells the fixed part and the static part too. */
+static TideStatus measure_extremes(Session *s, size_t *keep_bytes)
+{
+    TidePlan *keep = NULL;
+
+    TRY(session_replan(s, (TideBudget){ .policy = TIDE_POLICY_KEEP }, &keep));
+    s->fixed_bytes = keep->fixed_bytes;
+    s->static_bytes = static_part(s, keep);
+    *keep_bytes = keep->fixed_bytes + tide_plan_stats(keep).keep_bytes;
+    tide_plan_free(keep);
+    return TIDE_OK;
+}
+
+/* The least budget of a policy is what it asks for when it is given next to nothing. */
+static TideStatus find_least(Session *s, size_t *least)
+{
+    TidePlan *plan = NULL;
+    TideBudget b = s->budget;
+    TideStatus status;
+
+    b.device_bytes = 1;
+    status = tide_plan_make(s->model->program, s->profile, b, &plan, least);
+    tide_plan_free(plan);
+    return status == TIDE_NO_PLAN ? TIDE_OK : status;
+}
+
+static TideStatus resolve_budget(Session *s)
+{
+    const Size *size = &s->options->budget;
+    size_t keep_bytes = 0, least = 0;
+
+    TRY(measure_extremes(s, &keep_bytes));
+    switch (size->kind) {
+    case SIZE_DEFAULT: s->budget_bytes = s->default_bytes; break;
+    case SIZE_BYTES: s->budget_bytes = size->bytes; break;
+    case SIZE_PERCENT: {
+        double rest = keep_bytes > s->static_bytes ? (double)(keep_bytes - s->static_bytes) : 0;
+        s->budget_bytes = s->static_bytes + (size_t)(rest * size->percent / 100);
+        break;
+    }
+    case SIZE_LEAST:
+        TRY(find_least(s, &least));
+        s->budget_bytes = s->fixed_bytes + least;
+        break;
+    }
+    return TIDE_OK;
+}
+
+/* From the bytes of the process to those of the arena; 1 stands for nothing left, 0 for no limit. */
+static void set_arena_budget(Session *s)
+{
+    if (!s->budget_bytes)
+        s->budget.device_bytes = 0;
+    else
+        s->budget.device_bytes = s->budget_bytes > s->fixed_bytes ? s->budget_bytes - s->fixed_bytes : 1;
+}
+
+static int load_plan(Session *s)
+{
+    char has[BYTES_TEXT], needs[BYTES_TEXT];
+    TideStatus status = TIDE_OK;
+
+    if (s->options->budget.kind != SIZE_DEFAULT) {
+        status = s->profile ? TIDE_OK : make_profile(s);
+        if (!status) status = resolve_budget(s);
+    }
+    if (!status) status = tide_plan_load(s->model->program, s->options->plan, &s->plan);
+    if (status) return session_fail(s, status);
+    s->fixed_bytes = s->plan->fixed_bytes;
+    size_t bytes = s->fixed_bytes + s->plan->arena_bytes[SPACE_DEVICE];
+    if (s->budget_bytes && bytes > s->budget_bytes) {
+        refuse(s->options,
+               "the plan %s takes %zu bytes (%s), over the budget of %zu (%s); plan anew under it",
+               s->options->plan, bytes, bytes_text(bytes, needs), s->budget_bytes,
+               bytes_text(s->budget_bytes, has));
+        return EXIT_NO_PLAN;
+    }
+    return EXIT_DONE;
+}
+
+static int make_plan(Session *s)
+{
+    TideStatus status = make_profile(s);
+
+    if (!status) status = resolve_budget(s);
+    set_arena_budget(s);
+    if (!status) status = tide_plan_make(s->model->program, s->profile, s->budget, &s->plan, NULL);
+    return status ? session_fail(s, status) : EXIT_DONE;
+}
+
+static int set_limits(Session *s)
+{
+    const Options *o = s->options;
+    TideMemory memory;
+
+    if (tide_memory(s->tide, &memory)) return session_fail(s, TIDE_DEVICE);
+    s->default_bytes = less_margin(memory.free);
+    s->budget.policy = policy_of(o);
+    s->budget.host_bytes =
+        o->host_budget.kind == SIZE_BYTES ? o->host_budget.bytes : less_margin(memory.host_free);
+    /* For the library 0 bytes of host memory means no limit. */
+    if (o->host_budget.kind == SIZE_BYTES && !o->host_budget.bytes) s->budget.no_offload = true;
+    return EXIT_DONE;
+}
+
+int session_plan(Session *s)
+{
+    int rc = set_limits(s);
+
+    if (!rc) rc = s->options->plan ? load_plan(s) : make_plan(s);
+    if (rc) return rc;
+    TideStatus status = tide_plan_check(s->model->program, s->plan);
+    if (status) return session_fail(s, status);
+    s->checked = true;
+    s->stats = tide_plan_stats(s->plan);
+    s->static_bytes = static_part(s, s->plan);
+    return EXIT_DONE;
+}
+
+void session_close(Session *s)
+{
+    tide_plan_free(s->plan);
+    tide_profile_free(s->profile);
+    model_free(s->model);
+    tide_close(s->tide);
+}

@@ -1,0 +1,41 @@
+/* session.h - from options to a device, a model, a profile and a checked plan.
+ *
+ * What `tide plan` and `tide train` share. Every function returns an exit code and has said on
+ * stderr what is wrong; everything it finds is found before the first step. */
+#ifndef TIDE_EXAMPLES_SESSION_H
+#define TIDE_EXAMPLES_SESSION_H
+#include "examples/options.h"
+#include "models/model.h"
+#include "runtime/plan.h"
+
+typedef struct Session {
+    const Options *options;
+    Tide *tide;
+    Model *model;
+    TideProfile *profile; /* NULL: the plan came from a file and nothing else needed one */
+    TidePlan *plan;
+    TidePlanStats stats;
+    char device[32];
+    TideBudget budget;    /* of the arena; what the plan was asked for                   */
+    size_t budget_bytes;  /* of the process; 0: no limit                                 */
+    size_t default_bytes; /* what is free less the margin; 0: not known                  */
+    size_t fixed_bytes;   /* of the process, outside the arena                           */
+    size_t static_bytes;  /* fixed, persistent tensors, inputs                           */
+    bool checked;         /* the plan was proven                                         */
+} Session;
+
+/* Open the device, build the model and tie the planner's hands as --force says. */
+int session_open(const Options *o, Session *out);
+/* Measure or load a profile, find the budget, plan and prove. */
+int session_plan(Session *s);
+void session_close(Session *s);
+
+/* Make a plan for another budget or policy with the session's profile. */
+TideStatus session_replan(Session *s, TideBudget budget, TidePlan **out);
+
+/* Say what a call of the library left as its message; the exit code for its status. */
+int session_fail(const Session *s, TideStatus status);
+/* Refuse a path that cannot be written; leaves no trace. NULL is fine. */
+int check_writable(const Options *o, const char *option, const char *path);
+
+#endif

@@ -1,0 +1,253 @@
+/* trainer.c - steps of training over a run. */
+#include "examples/trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "models/text/sample.h"
+#include "runtime/base.h"
+
+TideStatus trainer_new(Session *s, const TidePlan *plan, const Text *text, Trainer *t)
+{
+    *t = (Trainer){ .session = s, .text = text, .seed = (uint64_t)s->options->seed };
+    TRY(tide_run_new(s->model->program, plan, &t->run));
+    TRY(model_init(s->model, t->run, t->seed));
+    return loader_new(s->tide, &s->model->config, text->train, t->seed, 0, &t->loader);
+}
+
+void trainer_close(Trainer *t)
+{
+    loader_free(t->loader);
+    tide_run_free(t->run);
+}
+
+double learning_rate(const Options *o, int64_t step)
+{
+    double least = o->min_lr >= 0 ? o->min_lr : o->lr / 10;
+    int64_t warmup = o->warmup >= 0 ? o->warmup : o->steps / 20;
+
+    if (step < warmup) return o->lr * (double)(step + 1) / (double)(warmup + 1);
+    if (!strcmp(o->schedule, "constant") || o->steps <= warmup) return o->lr;
+    double done = (double)(step - warmup) / (double)(o->steps - warmup);
+    double share = strcmp(o->schedule, "linear") ? 0.5 * (1 + cos(acos(-1.0) * done)) : 1 - done;
+    return least + share * (o->lr - least);
+}
+
+static TideStepInfo step_info(const Trainer *t, int64_t step, int64_t valid)
+{
+    const ModelConfig *c = &t->session->model->config;
+    double n = (double)step + 1;
+
+    return (TideStepInfo){ .seed = t->seed,
+                           .step = step,
+                           .loss_scale = 1.0f / (float)valid,
+                           .grad_scale = 1,
+                           .lr = (float)learning_rate(t->session->options, step),
+                           .bias1 = (float)(1 - pow((double)c->beta1, n)),
+                           .bias2 = (float)(1 - pow((double)c->beta2, n)) };
+}
+
+TideStatus trainer_gradients(Trainer *t, int64_t step)
+{
+    const Model *m = t->session->model;
+    const StepData *d = loader_next(t->loader);
+    TideStepInfo info = step_info(t, step, d->valid);
+
+    assert(d->step == step);
+    t->valid[step & 1] = d->valid;
+    for (int i = 0; i < m->config.accum; i++) {
+        info.micro = i;
+        TRY(tide_write(t->run, m->tokens, step_tokens(d, i), d->token_bytes));
+        TRY(tide_write(t->run, m->targets, step_targets(d, i), d->target_bytes));
+        TRY(tide_write(t->run, m->info, &info, sizeof info));
+        TRY(tide_step(t->run, tide_graph_index(m->micro)));
+    }
+    return TIDE_OK;
+}
+
+TideStatus trainer_update(Trainer *t, int64_t step)
+{
+    const Model *m = t->session->model;
+    TideStepInfo info = step_info(t, step, t->valid[step & 1]);
+
+    TRY(tide_write(t->run, m->update_info, &info, sizeof info));
+    return tide_step(t->run, tide_graph_index(m->update));
+}
+
+TideStatus trainer_result(Trainer *t, int64_t step, bool previous, StepResult *out)
+{
+    const Model *m = t->session->model;
+    TideStatus (*read)(TideRun *, TideTensor, void *, size_t) = previous ? tide_read_previous : tide_read;
+    float loss = 0, norm[2] = { 0 };
+
+    TRY(read(t->run, m->loss, &loss, sizeof loss));
+    TRY(read(t->run, m->norm, norm, sizeof norm));
+    out->loss = (double)loss / (double)t->valid[step & 1];
+    out->norm = (double)norm[0];
+    out->finite = isfinite(out->loss) && isfinite(out->norm);
+    return TIDE_OK;
+}
+
+/* ---- evaluation and samples ------------------------------------------------------ */
+
+static TideStatus evaluate_batch(Trainer *t, void *x, int32_t *targets, double *sum)
+{
+    const Model *m = t->session->model;
+    TideStepInfo info = { .seed = t->seed, .loss_scale = 1, .grad_scale = 1 };
+    float loss = 0;
+
+    TRY(tide_write(t->run, m->eval_tokens, x, tide_tensor_bytes(m->program, m->eval_tokens)));
+    TRY(tide_write(t->run, m->eval_targets, targets, tide_tensor_bytes(m->program, m->eval_targets)));
+    TRY(tide_write(t->run, m->eval_info, &info, sizeof info));
+    TRY(tide_step(t->run, tide_graph_index(m->eval)));
+    TRY(tide_read(t->run, m->eval_loss, &loss, sizeof loss));
+    *sum += (double)loss;
+    return TIDE_OK;
+}
+
+TideStatus trainer_evaluate(Trainer *t, int64_t batches, double *loss)
+{
+    const Model *m = t->session->model;
+    size_t target_bytes = tide_tensor_bytes(m->program, m->eval_targets);
+    void *x = malloc(tide_tensor_bytes(m->program, m->eval_tokens));
+    int32_t *targets = malloc(target_bytes);
+    TideStatus status = x && targets ? TIDE_OK : TIDE_NO_MEMORY;
+    double sum = 0;
+
+    if (status) tide_fail(t->session->tide, status, "no memory for a batch of evaluation");
+    for (int64_t i = 0; !status && i < batches; i++) {
+        batch_even(&m->config, t->text->validate, i, batches, x, targets);
+        status = evaluate_batch(t, x, targets, &sum);
+    }
+    *loss = sum / ((double)batches * (double)(target_bytes / sizeof *targets));
+    free(x);
+    free(targets);
+    return status;
+}
+
+/* A text under way: the window that the model sees, and all that was drawn. */
+typedef struct Writing {
+    int32_t *window, *drawn; /* [seq], [n] */
+    float *logits;           /* [padded vocab] */
+    Sampler *sampler;
+    int length; /* tokens in the window */
+} Writing;
+
+static TideStatus draw_token(Trainer *t, Writing *w, int32_t *token)
+{
+    const Model *m = t->session->model;
+    int seq = m->config.seq;
+    TideStepInfo info = { .seed = t->seed, .row = w->length - 1, .loss_scale = 1, .grad_scale = 1 };
+
+    TRY(tide_write(t->run, m->sample_tokens, w->window, (size_t)seq * sizeof *w->window));
+    TRY(tide_write(t->run, m->sample_info, &info, sizeof info));
+    TRY(tide_step(t->run, tide_graph_index(m->sample)));
+    TRY(tide_read(t->run, m->sample_logits, w->logits, tide_tensor_bytes(m->program, m->sample_logits)));
+    *token = sampler_next(w->sampler, w->logits);
+    if (*token < 0)
+        return tide_fail(t->session->tide, TIDE_DEVICE, "a sample cannot be drawn: logits are no numbers");
+    if (w->length == seq) memmove(w->window, w->window + 1, (size_t)--w->length * sizeof *w->window);
+    w->window[w->length++] = *token;
+    return TIDE_OK;
+}
+
+static TideStatus writing_begin(Trainer *t, int64_t n, Writing *w)
+{
+    const Model *m = t->session->model;
+    Sampler settings = { .temperature = (float)t->session->options->temperature,
+                         .seed = t->seed,
+                         .vocab = m->config.vocab };
+
+    *w = (Writing){ .length = 1 };
+    w->window = calloc((size_t)m->config.seq, sizeof *w->window);
+    w->drawn = calloc((size_t)n + 1, sizeof *w->drawn);
+    w->logits = malloc(tide_tensor_bytes(m->program, m->sample_logits));
+    if (!w->window || !w->drawn || !w->logits)
+        return tide_fail(t->session->tide, TIDE_NO_MEMORY, "no memory for a sample of %lld bytes",
+                         (long long)n);
+    w->window[0] = '\n' < m->config.vocab ? '\n' : 0;
+    return sampler_new(t->session->tide, settings, &w->sampler);
+}
+
+static TideStatus decode(Trainer *t, const Writing *w, int64_t n, char **text)
+{
+    *text = calloc((size_t)n + 1, 1);
+    if (!*text)
+        return tide_fail(t->session->tide, TIDE_NO_MEMORY, "no memory for a sample of %lld bytes",
+                         (long long)n);
+    int64_t bytes = text_decode(w->drawn, n, *text);
+    for (int64_t i = 0; i < bytes; i++) {
+        unsigned char c = (unsigned char)(*text)[i];
+        if (c > 126 || (c < 32 && c != '\n' && c != '\t')) (*text)[i] = '?';
+    }
+    (*text)[bytes] = 0;
+    return TIDE_OK;
+}
+
+TideStatus trainer_sample(Trainer *t, int64_t n, char **text)
+{
+    Writing w;
+    TideStatus status = writing_begin(t, n, &w);
+
+    *text = NULL;
+    for (int64_t i = 0; !status && i < n; i++) status = draw_token(t, &w, &w.drawn[i]);
+    if (!status) status = decode(t, &w, n, text);
+    sampler_free(w.sampler);
+    free(w.logits);
+    free(w.drawn);
+    free(w.window);
+    return status;
+}
+
+/* ---- hashes ------------------------------------------------------------------------ */
+
+static TideTensor persistent_at(const Trainer *t, int i, bool gradients)
+{
+    const TideProgram *p = t->session->model->program;
+    TideTensor x = tide_parameter_at(p, i);
+
+    return gradients ? tide_gradient_of(p, x) : x;
+}
+
+static uint64_t hash_bytes(uint64_t hash, const unsigned char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    return hash;
+}
+
+TideStatus trainer_hash(Trainer *t, bool gradients, uint64_t *hash)
+{
+    const TideProgram *p = t->session->model->program;
+
+    *hash = 0xcbf29ce484222325u;
+    for (int i = 0; i < tide_parameter_count(p); i++) {
+        TideTensor x = persistent_at(t, i, gradients);
+        size_t bytes = x.id ? tide_tensor_bytes(p, x) : 0;
+        unsigned char *buffer = malloc(bytes + 1);
+        if (!buffer) return tide_fail(t->session->tide, TIDE_NO_MEMORY, "no memory to hash a tensor");
+        TideStatus status = x.id ? tide_read(t->run, x, buffer, bytes) : TIDE_OK;
+        if (!status) *hash = hash_bytes(*hash, buffer, bytes);
+        free(buffer);
+        TRY(status);
+    }
+    return TIDE_OK;
+}
+
+TideStatus trainer_read_gradients(Trainer *t, unsigned char **bytes)
+{
+    const TideProgram *p = t->session->model->program;
+    size_t total = 0, at = 0;
+    TideStatus status = TIDE_OK;
+
+    for (int i = 0; i < tide_parameter_count(p); i++)
+        total += tide_tensor_bytes(p, persistent_at(t, i, true));
+    *bytes = malloc(total + 1);
+    if (!*bytes)
+        return tide_fail(t->session->tide, TIDE_NO_MEMORY, "no memory for %zu bytes of gradients", total);
+    for (int i = 0; !status && i < tide_parameter_count(p); i++) {
+        TideTensor x = persistent_at(t, i, true);
+        status = tide_read(t->run, x, *bytes + at, tide_tensor_bytes(p, x));
+        at += tide_tensor_bytes(p, x);
+    }
+    return status;
+}

@@ -1,0 +1,47 @@
+/* trainer.h - steps of training over a run: batches in, losses out.
+ *
+ * A trainer keeps one step ahead: the loss of a step is read while the next one works. All that
+ * it feeds to the device is a function of seed and step, never of the plan. */
+#ifndef TIDE_EXAMPLES_TRAINER_H
+#define TIDE_EXAMPLES_TRAINER_H
+#include "examples/session.h"
+#include "models/text/loader.h"
+
+typedef struct Trainer {
+    Session *session;
+    const Text *text;
+    TideRun *run;
+    Loader *loader;
+    uint64_t seed;
+    int64_t valid[2]; /* targets that count, of the newest even and odd steps: losses are sums over them */
+} Trainer;
+
+typedef struct StepResult {
+    double loss, norm; /* mean loss of a target; global norm of the gradient before clipping */
+    bool finite;
+} StepResult;
+
+/* Put memory behind a plan, write the starting weights and begin to load batches. */
+TideStatus trainer_new(Session *s, const TidePlan *plan, const Text *text, Trainer *out);
+void trainer_close(Trainer *t);
+
+/* Enqueue the micro-steps of the next step; then its update. */
+TideStatus trainer_gradients(Trainer *t, int64_t step);
+TideStatus trainer_update(Trainer *t, int64_t step);
+/* Learning rate of a step, counted from 0. */
+double learning_rate(const Options *o, int64_t step);
+
+/* The result of a step: the newest one (waits for it), or the previous, which is over sooner. */
+TideStatus trainer_result(Trainer *t, int64_t step, bool previous, StepResult *out);
+
+/* Mean loss of a target over batches spread evenly over the validation text. */
+TideStatus trainer_evaluate(Trainer *t, int64_t batches, double *loss);
+/* n bytes of text after a line break, with '?' for what no terminal can show. The caller frees *text. */
+TideStatus trainer_sample(Trainer *t, int64_t n, char **text);
+
+/* FNV-1a, 64 bit, over the bytes of all gradients, or of all parameters, in order of declaration. */
+TideStatus trainer_hash(Trainer *t, bool gradients, uint64_t *hash);
+/* All gradients one after another. The caller frees *bytes. */
+TideStatus trainer_read_gradients(Trainer *t, unsigned char **bytes);
+
+#endif

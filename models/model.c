@@ -1,0 +1,206 @@
+/* model.c - the families of models, the presets, and the program that all families share. */
+#include <stdlib.h>
+#include <string.h>
+#include "models/family.h"
+#include "models/layers.h"
+#include "models/optim.h"
+#include "runtime/base.h"
+
+static const Family *const families[] = { &family_gpt, &family_mlp };
+enum { N_FAMILIES = sizeof families / sizeof *families, VOCAB_MULTIPLE = 128 };
+
+/* The batch of a preset is what fits most machines, not what is best. */
+typedef struct Preset {
+    const char *name, *family;
+    int layers, width, heads, vocab, seq, batch;
+    float beta2;
+} Preset;
+
+static const Preset presets[] = {
+    { "gpt2-124m", "gpt", 12, 768, 12, 50257, 1024, 8, 0.95f },
+    { "gpt2-355m", "gpt", 24, 1024, 16, 50257, 1024, 8, 0.95f },
+    { "gpt2-774m", "gpt", 36, 1280, 20, 50257, 1024, 4, 0.95f },
+    { "gpt2-1558m", "gpt", 48, 1600, 25, 50257, 1024, 4, 0.95f },
+    { "gpt-char", "gpt", 4, 128, 4, 256, 64, 12, 0.99f },
+    { "mlp", "mlp", 16, 256, 1, 256, 1, 256, 0.95f },
+};
+enum { N_PRESETS = sizeof presets / sizeof *presets };
+
+static ModelConfig config_of(const Preset *p)
+{
+    ModelConfig c = { .layers = p->layers,
+                      .width = p->width,
+                      .heads = p->heads,
+                      .vocab = p->vocab,
+                      .seq = p->seq,
+                      .batch = p->batch,
+                      .accum = 1,
+                      .beta1 = 0.9f,
+                      .beta2 = p->beta2,
+                      .eps = 1e-8f,
+                      .weight_decay = 0.1f,
+                      .clip = 1.0f };
+
+    snprintf(c.name, sizeof c.name, "%s", p->name);
+    snprintf(c.family, sizeof c.family, "%s", p->family);
+    return c;
+}
+
+bool model_preset(const char *name, ModelConfig *out)
+{
+    for (int i = 0; i < N_PRESETS; i++)
+        if (strcmp(presets[i].name, name) == 0) {
+            *out = config_of(&presets[i]);
+            return true;
+        }
+    return false;
+}
+
+const char *model_preset_name(int i)
+{
+    return i >= 0 && i < N_PRESETS ? presets[i].name : NULL;
+}
+
+const Family *family_find(const char *name)
+{
+    for (int i = 0; i < N_FAMILIES; i++)
+        if (strcmp(families[i]->name, name) == 0) return families[i];
+    return NULL;
+}
+
+/* ---- Checks --------------------------------------------------------------- */
+
+static void check_sizes(const ModelConfig *c, TideGraph *g)
+{
+    const Limits limits[] = {
+        { "batch", c->batch, 1, 1 << 24 },
+        { "vocab", c->vocab, 1, 1 << 24 },
+        { "padded vocab", c->padded_vocab, c->vocab, 1 << 25 },
+        { "accum", c->accum, 1, 1 << 20 },
+        { "loss-chunk", c->loss_chunk, 0, INT32_MAX },
+        { "batch times seq", (int64_t)c->batch * c->seq, 1, INT32_MAX },
+    };
+
+    limits_check(g, limits, sizeof limits / sizeof *limits);
+}
+
+/* A real number and the interval [least, most) that it must lie in. */
+typedef struct Interval {
+    const char *field;
+    float value, least, most;
+} Interval;
+
+static void check_numbers(const ModelConfig *c, TideGraph *g)
+{
+    const Interval intervals[] = {
+        { "dropout", c->dropout, 0, 1 }, { "attn-dropout", c->attn_dropout, 0, 1 },
+        { "beta1", c->beta1, 0, 1 },     { "beta2", c->beta2, 0, 1 },
+        { "eps", c->eps, 1e-30f, 1 },    { "weight-decay", c->weight_decay, 0, 1e6f },
+        { "clip", c->clip, 0, 1e30f },
+    };
+
+    for (size_t i = 0; i < sizeof intervals / sizeof *intervals; i++) {
+        const Interval *v = &intervals[i];
+        if (!(v->value >= v->least && v->value < v->most)) /* so that a NaN is refused */
+            graph_refuse(g, "%s is %g; it must be at least %g and below %g", v->field, (double)v->value,
+                         (double)v->least, (double)v->most);
+    }
+}
+
+/* ---- Building ------------------------------------------------------------- */
+
+static void fill_defaults(ModelConfig *c, const Family *f)
+{
+    if (!c->accum) c->accum = 1;
+    if (!c->padded_vocab && c->vocab > 0 && c->vocab <= INT32_MAX - VOCAB_MULTIPLE)
+        c->padded_vocab = (int)align_up((size_t)c->vocab, VOCAB_MULTIPLE);
+    f->defaults(c);
+}
+
+/* After the checks, because it multiplies. */
+static void fill_loss_chunk(ModelConfig *c)
+{
+    int64_t rows = (int64_t)c->batch * c->seq;
+
+    if (!c->loss_chunk) c->loss_chunk = tide_loss_chunk_rows(rows, c->padded_vocab);
+    if (c->loss_chunk > rows) c->loss_chunk = rows;
+}
+
+static TideStatus build(Model *m, const Family *f)
+{
+    m->micro = tide_graph_new(m->program, "micro"); /* first: its activations have fates */
+    m->update = tide_graph_new(m->program, "update");
+    m->eval = tide_graph_new(m->program, "eval");
+    check_sizes(&m->config, m->micro);
+    check_numbers(&m->config, m->micro);
+    f->check(&m->config, m->micro);
+    TRY(tide_program_check(m->program));
+
+    fill_loss_chunk(&m->config);
+    Params s = params_new(m->program, m->config.accum > 1);
+    if (!f->build(m, &s)) return TIDE_NO_MEMORY;
+    optim_adamw(m, &s);
+    return tide_program_check(m->program);
+}
+
+TideStatus model_new(Tide *t, const ModelConfig *config, Model **out)
+{
+    const Family *f = family_find(config->family);
+    Model *m = f ? calloc(1, sizeof *m) : NULL;
+
+    *out = NULL;
+    if (!f)
+        return tide_fail(t, TIDE_BAD_GRAPH, "there is no model family '%s'; families are gpt and mlp",
+                         config->family);
+    if (m) {
+        m->config = *config;
+        m->program = tide_program_new(t);
+        fill_defaults(&m->config, f);
+    }
+    TideStatus status = m && m->program ? build(m, f) : TIDE_NO_MEMORY;
+    if (status == TIDE_NO_MEMORY) tide_fail(t, status, "no memory to describe model %s", config->name);
+    if (status) {
+        model_free(m);
+        return status;
+    }
+    *out = m;
+    return TIDE_OK;
+}
+
+void model_free(Model *m)
+{
+    if (!m) return;
+    tide_program_free(m->program);
+    free(m);
+}
+
+/* ---- Facts ---------------------------------------------------------------- */
+
+/* Elements of a parameter without the rows that pad the vocabulary. */
+static int64_t elements_of(const Model *m, const Family *f, TideTensor x)
+{
+    TideShape s = tide_tensor_shape(m->program, x);
+
+    if (strcmp(tide_tensor_name(m->program, x), f->classes) == 0) s.dim[0] = m->config.vocab;
+    return shape_elements(s);
+}
+
+int64_t model_parameters(const Model *m)
+{
+    const Family *f = family_find(m->config.family);
+    int64_t n = 0;
+
+    for (int i = 0; i < tide_parameter_count(m->program); i++)
+        n += elements_of(m, f, tide_parameter_at(m->program, i));
+    return n;
+}
+
+double model_flops_per_token(const Model *m)
+{
+    const Family *f = family_find(m->config.family);
+    TideTensor looked_up = tide_tensor_find(m->program, NULL, f->looked_up);
+    int64_t n = model_parameters(m);
+
+    if (looked_up.id) n -= elements_of(m, f, looked_up);
+    return 6.0 * (double)n + f->extra_flops(&m->config);
+}

@@ -1,0 +1,57 @@
+/* optim.c - the update graph, whole flats at a time.
+ *
+ * The sum of the losses lives in a persistent tensor that the micro-steps add to. The update
+ * copies it to an output of its own before it sets it to zero, because outputs are copied to
+ * the host when a graph ends. */
+#include "models/optim.h"
+#include "runtime/base.h"
+
+static TideTensor norm_of(TideGraph *g, const Params *s, TideTensor info, float clip)
+{
+    TideTensor grads[GROUP_COUNT];
+    int n = 0;
+
+    for (int i = 0; i < GROUP_COUNT; i++)
+        if (s->group[i].gradient.id) grads[n++] = s->group[i].gradient;
+    return tide_name(g, tide_grad_norm(g, grads, n, info, clip), "norm");
+}
+
+static void update_group(TideGraph *g, const Model *m, const ParamGroup *group, float decay)
+{
+    const ModelConfig *c = &m->config;
+
+    tide_adamw(g, (TideAdamW){ .parameter = group->parameter,
+                               .gradient = group->gradient,
+                               .m = group->m,
+                               .v = group->v,
+                               .norm = m->norm,
+                               .info = m->update_info,
+                               .beta1 = c->beta1,
+                               .beta2 = c->beta2,
+                               .eps = c->eps,
+                               .decay = decay });
+}
+
+/* What micro-steps add to must be zero when the next step begins. */
+static void clear(TideGraph *g, const Params *s)
+{
+    for (int i = 0; i < GROUP_COUNT; i++)
+        if (s->group[i].gradient.id) tide_fill(g, s->group[i].gradient, 0);
+    tide_fill(g, s->loss, 0);
+}
+
+void optim_adamw(Model *m, const Params *s)
+{
+    TideGraph *g = m->update;
+    const float decay[] = { [GROUP_DECAY] = m->config.weight_decay, [GROUP_PLAIN] = 0 };
+
+    graph_phase(g, PHASE_UPDATE);
+    m->update_info = tide_input(g, "info", TIDE_I32, (TideShape){ 1, { TIDE_INFO_WORDS } });
+    m->loss = tide_name(g, tide_sum(g, s->loss, (TideTensor){ 0 }, false), "loss");
+    m->norm = norm_of(g, s, m->update_info, m->config.clip);
+    for (int i = 0; i < GROUP_COUNT; i++)
+        if (s->group[i].parameter.id) update_group(g, m, &s->group[i], decay[i]);
+    if (s->accumulate) clear(g, s);
+    tide_output(g, m->loss);
+    tide_output(g, m->norm);
+}

@@ -1,0 +1,169 @@
+/* profile_json.c - a profile to JSON and back.
+ *
+ * A file belongs to a device, not to a model: what it lacks for the program at hand is
+ * filled by scaling, and what the program does not need is left alone. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/base.h"
+#include "runtime/io/json_read.h"
+#include "runtime/profile.h"
+
+enum { MOST_FILE_BYTES = 64 << 20, MOST_ENTRIES = 1 << 20 };
+
+/* ---- Saving ---------------------------------------------------------------- */
+
+static void write_profile(const TideProfile *f, FILE *to)
+{
+    const char *comma = "";
+
+    fprintf(to, "{ \"tide_profile\": 1,\n  \"device\": ");
+    write_text(to, f->device);
+    fprintf(to, ",\n  \"versions\": ");
+    write_text(to, f->versions);
+    fprintf(to, ",\n  \"fixed_bytes\": %zu,\n", f->fixed_bytes);
+    fprintf(to,
+            "  \"link\": { \"out_bytes_per_second\": %.9g, \"in_bytes_per_second\": %.9g, "
+            "\"duplex_bytes_per_second\": %.9g, \"latency_seconds\": %.9g },\n  \"nodes\": [",
+            f->link.out, f->link.in, f->link.duplex, f->link.latency);
+    for (int i = 0; i < f->n_entries; i++) {
+        const Entry *e = &f->entries[i];
+        if (e->source != SOURCE_MEASURED) continue;
+        fprintf(to, "%s\n    { \"key\": ", comma);
+        write_text(to, e->key);
+        fprintf(to, ", \"seconds\": %.9g, \"flops\": %.17g, \"bytes\": %.17g }", e->seconds, e->flops,
+                e->bytes);
+        comma = ",";
+    }
+    fprintf(to, "\n  ]\n}\n");
+}
+
+TideStatus tide_profile_save(const TideProgram *p, const TideProfile *f, const char *path)
+{
+    FILE *to = fopen(path, "w");
+
+    if (!to) return tide_fail(p->tide, TIDE_IO, "%s: %s", path, strerror(errno));
+    write_profile(f, to);
+    bool failed = ferror(to) != 0;
+    if (fclose(to) != 0 || failed) return tide_fail(p->tide, TIDE_IO, "%s: %s", path, strerror(errno));
+    return TIDE_OK;
+}
+
+/* ---- Loading --------------------------------------------------------------- */
+
+static TideStatus read_positive(const JsonAt *at, const char *key, double *out)
+{
+    JsonAt value;
+
+    TRY(read_member(at, key, &value));
+    return read_real(&value, 1e-12, 1e18, out);
+}
+
+static TideStatus read_link(const JsonAt *at, Link *link)
+{
+    static const char *const keys[] = { "out_bytes_per_second", "in_bytes_per_second",
+                                        "duplex_bytes_per_second", "latency_seconds", NULL };
+
+    TRY(read_keys(at, keys));
+    TRY(read_positive(at, keys[0], &link->out));
+    TRY(read_positive(at, keys[1], &link->in));
+    TRY(read_positive(at, keys[2], &link->duplex));
+    return read_positive(at, keys[3], &link->latency);
+}
+
+/* Append an entry of the file that the program has no node for, so that others may be scaled from it. */
+static TideStatus add_entry(const JsonAt *at, TideProfile *f, const char *key)
+{
+    Entry *grown = realloc(f->entries, ((size_t)f->n_entries + 1) * sizeof *grown);
+    char *copy = malloc(strlen(key) + 1);
+
+    if (grown) f->entries = grown;
+    if (!grown || !copy) {
+        free(copy);
+        return tide_fail(at->file->tide, TIDE_NO_MEMORY, "no memory for a profile");
+    }
+    strcpy(copy, key);
+    f->entries[f->n_entries++] = (Entry){ .key = copy };
+    return TIDE_OK;
+}
+
+static TideStatus read_entry(const JsonAt *at, TideProfile *f)
+{
+    static const char *const keys[] = { "key", "seconds", "flops", "bytes", NULL };
+    JsonAt value;
+    const char *key;
+    double flops, bytes;
+
+    TRY(read_keys(at, keys));
+    TRY(read_member(at, "key", &value));
+    TRY(read_text(&value, &key));
+    int i = profile_find(f, key);
+    if (i < 0) {
+        TRY(add_entry(at, f, key));
+        i = f->n_entries - 1;
+    }
+    if (f->entries[i].source != SOURCE_NONE) return read_refuse(&value, "appears twice");
+    TRY(read_positive(at, "seconds", &f->entries[i].seconds));
+    TRY(read_member(at, "flops", &value));
+    TRY(read_real(&value, 0, 1e30, &flops));
+    TRY(read_member(at, "bytes", &value));
+    TRY(read_real(&value, 0, 1e30, &bytes));
+    f->entries[i].flops = flops;
+    f->entries[i].bytes = bytes;
+    f->entries[i].source = SOURCE_MEASURED;
+    return TIDE_OK;
+}
+
+static TideStatus read_line(const JsonAt *root, const char *key, char *to, size_t size)
+{
+    JsonAt value;
+    const char *text;
+
+    TRY(read_member(root, key, &value));
+    TRY(read_text(&value, &text));
+    snprintf(to, size, "%s", text);
+    return TIDE_OK;
+}
+
+static TideStatus read_profile(const JsonFile *file, TideProfile *f)
+{
+    static const char *const keys[] = { "tide_profile", "device", "versions", "fixed_bytes",
+                                        "link",         "nodes",  NULL };
+    JsonAt root = read_root(file), value;
+    int64_t version;
+    size_t n;
+
+    TRY(read_keys(&root, keys));
+    TRY(read_member(&root, "tide_profile", &value));
+    TRY(read_int(&value, 1, 1, &version));
+    TRY(read_line(&root, "device", f->device, sizeof f->device));
+    TRY(read_line(&root, "versions", f->versions, sizeof f->versions));
+    TRY(read_member(&root, "fixed_bytes", &value));
+    TRY(read_size(&value, &f->fixed_bytes));
+    TRY(read_member(&root, "link", &value));
+    TRY(read_link(&value, &f->link));
+    TRY(read_member(&root, "nodes", &value));
+    TRY(read_array(&value, 0, MOST_ENTRIES, &n));
+    for (size_t i = 0; i < n; i++) {
+        JsonAt item = read_item(&value, i);
+        TRY(read_entry(&item, f));
+    }
+    return TIDE_OK;
+}
+
+TideStatus tide_profile_load(const TideProgram *p, const char *path, TideProfile **out)
+{
+    JsonFile file;
+
+    TRY(profile_new(p, out));
+    TideStatus status = read_open(p->tide, path, MOST_FILE_BYTES, &file);
+    if (!status) status = read_profile(&file, *out);
+    read_close(&file);
+    if (!status) {
+        profile_fill(p, *out);
+        return TIDE_OK;
+    }
+    tide_profile_free(*out);
+    *out = NULL;
+    return status;
+}

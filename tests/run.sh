@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# run.sh - install what is missing, build in every way that matters, and pass all tests.
+#
+#   1. gcc, ThreadSanitizer: the stress tests (OpenMP off, Criterion cannot run there)
+#   2. gcc, AddressSanitizer and UndefinedBehaviorSanitizer: all tests
+#   3. clang, warnings are errors: everything compiles
+#   4. the layout of the sources, where clang-format is installed
+#   5. gcc, optimised, warnings are errors: all tests
+#
+# The last lines are CTest's own for the optimised build.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tests/setup.sh
+
+need_packages gcc libc6-dev clang cmake ninja-build pkg-config libopenblas-dev libjansson-dev libcriterion-dev
+
+jobs=$(nproc)
+export CTEST_OUTPUT_ON_FAILURE=1
+
+# build FOLDER COMPILER [cmake options]
+build() {
+    local folder=$1 compiler=$2
+    shift 2
+    echo "== $folder: $compiler $*"
+    mkdir -p "$folder"
+    if ! { CC=$compiler cmake -S . -B "$folder" -G Ninja -DTIDE_TESTS=ON -DTIDE_WERROR=ON "$@" &&
+        cmake --build "$folder" -j "$jobs"; } >"$folder/build.log" 2>&1; then
+        tail -n 60 "$folder/build.log" >&2
+        exit 1
+    fi
+}
+
+build build-tsan gcc -DTIDE_SANITIZE=thread -DTIDE_OPENMP=OFF -DTIDE_CUDA=OFF
+ctest --test-dir build-tsan -R '^stress_'
+
+build build-asan gcc -DTIDE_SANITIZE=address,undefined -DTIDE_CUDA=OFF
+UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir build-asan
+
+build build-clang clang -DTIDE_CUDA=OFF
+
+if command -v clang-format >/dev/null && clang-format --version | grep -q 'version 14\.'; then
+    echo "== layout"
+    git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror
+fi
+
+build build gcc
+ctest --test-dir build
