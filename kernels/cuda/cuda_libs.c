@@ -1,21 +1,11 @@
-/* cuda_libs.c - opens and closes the libraries with a device, and times candidates. */
+/* cuda_libs.c - opens and closes cuBLASLt with a device, keeps the record, and times candidates. */
 #include "kernels/cuda/cuda_libs.h"
 #include <stdlib.h>
 #include <string.h>
-#include "kernels/cuda/attention_plan.h"
 #include "kernels/cuda/gemm.h"
 #include "runtime/base.h"
 
 /* ---- Opening ------------------------------------------------------------------ */
-
-static TideStatus open_blaslt(Device *d, CudaLibs *libs)
-{
-    cublasStatus_t status = cublasLtCreate(&libs->blaslt);
-
-    if (status) return cuda_fail(d, TIDE_DEVICE, "cublasLtCreate: %s", cublasLtGetStatusString(status));
-    TRY(cuda_check(d, cudaEventCreate(&libs->from), "cudaEventCreate"));
-    return cuda_check(d, cudaEventCreate(&libs->to), "cudaEventCreate");
-}
 
 static void append(char *text, size_t size, const char *name, size_t version)
 {
@@ -24,48 +14,43 @@ static void append(char *text, size_t size, const char *name, size_t version)
     if (n < size) snprintf(text + n, size - n, ", %s %zu", name, version);
 }
 
-/* Device kind and libraries, not the driver: a choice stays good under another one. */
-static void say_versions(Device *d, CudaLibs *libs)
+void cuda_libs_append_version(Device *d, const char *name, size_t version)
 {
-    char *made = libs->numerics.made_with;
-    size_t size = sizeof libs->numerics.made_with;
+    Numerics *n = &cuda_libs(d)->numerics;
 
-    snprintf(made, size, "%s, sm_%d%d, %d SMs", d->name, d->major, d->minor, d->sms);
-    append(made, size, "cuBLASLt", cublasLtGetVersion());
-    append(d->versions, sizeof d->versions, "cuBLASLt", cublasLtGetVersion());
-    if (!libs->cudnn) return;
-    append(made, size, "cuDNN", cudnn_attention_version());
-    append(d->versions, sizeof d->versions, "cuDNN", cudnn_attention_version());
+    append(n->made_with, sizeof n->made_with, name, version);
+    append(d->versions, sizeof d->versions, name, version);
 }
 
-TideStatus cuda_libs_open(Device *d)
+TideStatus gemm_open(Device *d)
 {
     CudaLibs *libs = calloc(1, sizeof *libs);
 
-    d->libs = libs;
+    d->gemm = libs;
     if (!libs) return cuda_fail(d, TIDE_NO_MEMORY, "no memory for the libraries' handles");
-    TRY(open_blaslt(d, libs));
-    TRY(cudnn_attention_open(d, &libs->cudnn));
-    say_versions(d, libs);
-    numerics_cache_read(&libs->numerics);
-    return TIDE_OK;
+    cublasStatus_t status = cublasLtCreate(&libs->blaslt);
+    if (status) return cuda_fail(d, TIDE_DEVICE, "cublasLtCreate: %s", cublasLtGetStatusString(status));
+    /* The driver is left out: a choice stays good under another one. */
+    snprintf(libs->numerics.made_with, sizeof libs->numerics.made_with, "%.100s, sm_%d%d, %d SMs", d->name,
+             d->major, d->minor, d->sms);
+    cuda_libs_append_version(d, "cuBLASLt", cublasLtGetVersion());
+    TRY(cuda_check(d, cudaEventCreate(&libs->from), "cudaEventCreate"));
+    return cuda_check(d, cudaEventCreate(&libs->to), "cudaEventCreate");
 }
 
-void cuda_libs_close(Device *d)
+void gemm_close(Device *d)
 {
     CudaLibs *libs = cuda_libs(d);
 
     if (!libs) return;
     numerics_cache_write(&libs->numerics);
     gemm_plans_free(libs->gemms);
-    attention_plans_free(libs->attentions);
-    cudnn_attention_close(libs->cudnn);
     if (libs->from) cudaEventDestroy(libs->from);
     if (libs->to) cudaEventDestroy(libs->to);
     if (libs->blaslt) cublasLtDestroy(libs->blaslt);
     numerics_free(&libs->numerics);
     free(libs);
-    d->libs = NULL;
+    d->gemm = NULL;
 }
 
 /* ---- The numerics record -------------------------------------------------------- */

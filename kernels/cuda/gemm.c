@@ -323,10 +323,12 @@ static TideStatus plan_new(Device *d, const Gemm *g, const GemmCall *c, bool tim
 TideStatus gemm_prepare(Device *d, const Gemm *g, const GemmCall *c)
 {
     size_t out_bytes = (size_t)(g->rows * g->cols) * type_bytes((TideType)g->out);
+    CudaArray a = { (void *)(uintptr_t)c->a, g->rows * g->inner, (TideType)g->in };
+    CudaArray b = { (void *)(uintptr_t)c->b, g->inner * g->cols, (TideType)g->in };
 
     if (find(d, g)) return TIDE_OK;
-    TRY(cuda_random(d, c->stream, (TideType)g->in, g->rows * g->inner, (void *)(uintptr_t)c->a));
-    TRY(cuda_random(d, c->stream, (TideType)g->in, g->inner * g->cols, (void *)(uintptr_t)c->b));
+    TRY(cuda_random(d, c->stream, a));
+    TRY(cuda_random(d, c->stream, b));
     TRY(cuda_check(d, cudaMemsetAsync(c->d, 0, out_bytes, c->stream), "cudaMemsetAsync"));
     TRY(plan_new(d, g, c, true));
     return cuda_check(d, cudaStreamSynchronize(c->stream), "choosing a GEMM algorithm");

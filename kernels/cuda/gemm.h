@@ -12,8 +12,8 @@ enum { GEMM_SCRATCH_BYTES = 32 << 20 };
 
 typedef enum GemmEpilogue {
     GEMM_PLAIN,
-    GEMM_BIAS,      /* bias [cols] is added to every row of D                                        */
-    GEMM_BIAS_GRAD, /* bias [rows] gets the sums of A over the reduction: A is dy' here              */
+    GEMM_BIAS,      /* bias [cols] is added to every row of D                         */
+    GEMM_BIAS_GRAD, /* bias [rows] gets the sums of A, stored [inner, rows], over inner */
 } GemmEpilogue;
 
 /* D [rows, cols] (+)= op(A) [rows, inner] op(B) [inner, cols]. Packed rows. What is left out is zero,
@@ -49,14 +49,6 @@ typedef struct GemmTimes { double chosen, first; int candidates; bool apart; } G
 bool gemm_times(Device *d, const Gemm *g, GemmTimes *out);
 
 void gemm_plans_free(GemmPlan *list);
-
-/* Greatest power of two up to 256 that divides an offset in bytes: all slots start at multiples of 256. */
-static inline int32_t gemm_alignment(int64_t offset)
-{
-    int64_t low = (offset | 256) & -(offset | 256);
-
-    return (int32_t)low;
-}
 
 /* ---- gemm_bias.cu: epilogues that cuBLASLt refuses or does slower ------------------- */
 #ifdef __cplusplus

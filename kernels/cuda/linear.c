@@ -26,7 +26,7 @@ static void describe(const KernelCall *c, Gemm *g, GemmCall *call)
                         .d = c->out[0],
                         .bias = bias ? c->in[BIAS] : NULL,
                         .scratch = c->scratch,
-                        .stream = cuda_stream(c->stream) };
+                        .stream = cuda_stream(c) };
 }
 
 static TideStatus run(const KernelCall *c)

@@ -29,7 +29,7 @@ static void describe(const KernelCall *c, Gemm *g, GemmCall *call)
                         .d = dweight ? c->out[0] : NULL,
                         .bias = dbias ? c->out[1] : NULL,
                         .scratch = c->scratch,
-                        .stream = cuda_stream(c->stream) };
+                        .stream = cuda_stream(c) };
 }
 
 static TideStatus run(const KernelCall *c)

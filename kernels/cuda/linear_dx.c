@@ -23,7 +23,7 @@ static void describe(const KernelCall *c, Gemm *g, GemmCall *call)
                         .b = c->in[WEIGHT],
                         .d = (char *)c->out[0] + rows->x_first * linear_row_bytes(dx),
                         .scratch = c->scratch,
-                        .stream = cuda_stream(c->stream) };
+                        .stream = cuda_stream(c) };
 }
 
 static TideStatus run(const KernelCall *c)
