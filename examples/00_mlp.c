@@ -19,11 +19,11 @@ typedef struct Net {
 
 static TideTensor weight(Net *n, const char *name, int64_t out, int64_t in)
 {
-    char grad[32];
+    char grad[64];
     TideShape shape = { 2, { out, in } };
     TideTensor w = tide_flat_view(n->program, n->parameters, name, shape);
 
-    snprintf(grad, sizeof grad, "%s.grad", name);
+    snprintf(grad, sizeof grad, "%.32s.grad", name);
     tide_set_gradient(n->program, w, tide_flat_view(n->program, n->gradients, grad, shape), false);
     return w;
 }

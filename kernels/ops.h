@@ -22,7 +22,7 @@ typedef struct TideStepInfo {
     float    grad_scale;   /* the update multiplies gradients by it (1 without loss scaling)    */
     float    lr;           /* learning rate of this update                                     */
     float    bias1, bias2; /* 1 - beta^t of AdamW, t = step + 1                                */
-    int32_t  reserved[3];
+    int32_t  reserved[5];  /* fills the tensor                                                 */
 } TideStepInfo;
 enum { TIDE_INFO_WORDS = 16 };
 

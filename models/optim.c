@@ -6,6 +6,8 @@
 #include "models/optim.h"
 #include "runtime/base.h"
 
+_Static_assert(sizeof(TideStepInfo) == TIDE_INFO_WORDS * sizeof(int32_t), "a host writes the whole input");
+
 static TideTensor norm_of(TideGraph *g, const Params *s, TideTensor info, float clip)
 {
     TideTensor grads[GROUP_COUNT];

@@ -47,6 +47,7 @@ uint64_t random_below(uint64_t key, const uint32_t counter[4], uint64_t n)
 
 void random_normal(uint64_t key, uint64_t first, int64_t n, float *out)
 {
+#pragma omp parallel for
     for (int64_t i = 0; i < n; i += 4) {
         uint64_t block = (first + (uint64_t)i) / 4;
         uint32_t w[4];

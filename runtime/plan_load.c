@@ -15,7 +15,7 @@ static const size_t most_file_bytes = (size_t)64 << 20; /* a plan of 3,000 steps
 static TideStatus read_index(const JsonAt *array, size_t i, int *out)
 {
     JsonAt  at = read_item(array, i);
-    int64_t n;
+    int64_t n = 0;
 
     TRY(read_int(&at, -1, INT32_MAX, &n));
     *out = (int)n;
@@ -26,8 +26,8 @@ static TideStatus read_index(const JsonAt *array, size_t i, int *out)
 static TideStatus read_place(const JsonAt *array, Space *space, size_t *offset, size_t *bytes)
 {
     JsonAt at[4] = { read_item(array, 1), read_item(array, 2), read_item(array, 3), read_item(array, 4) };
-    const char *name;
-    int word;
+    const char *name = NULL;
+    int word = 0;
 
     TRY(read_word(&at[0], space_names, SPACE_COUNT, &word));
     *space = (Space)word;
@@ -40,7 +40,7 @@ static TideStatus read_place(const JsonAt *array, Space *space, size_t *offset, 
  * is whole enough to be freed after a failure. */
 static TideStatus read_list(const JsonAt *at, size_t item_bytes, void *out, int *n)
 {
-    size_t count;
+    size_t count = 0;
 
     TRY(read_array(at, 0, MOST_ITEMS, &count));
     void *list = calloc(count + 1, item_bytes);
@@ -53,7 +53,7 @@ static TideStatus read_list(const JsonAt *at, size_t item_bytes, void *out, int 
 static TideStatus read_homes(const JsonAt *root, TidePlan *plan)
 {
     JsonAt list;
-    size_t n;
+    size_t n = 0;
 
     TRY(read_member(root, "homes", &list));
     TRY(read_list(&list, sizeof *plan->homes, &plan->homes, &plan->n_homes));
@@ -70,7 +70,7 @@ static TideStatus read_homes(const JsonAt *root, TidePlan *plan)
 static TideStatus read_decisions(const JsonAt *root, TidePlan *plan)
 {
     JsonAt list;
-    size_t n;
+    size_t n = 0;
 
     TRY(read_member(root, "decisions", &list));
     TRY(read_list(&list, sizeof *plan->decisions, &plan->decisions, &plan->n_decisions));
@@ -79,8 +79,8 @@ static TideStatus read_decisions(const JsonAt *root, TidePlan *plan)
         JsonAt at = read_item(&list, (size_t)i);
         TRY(read_array(&at, 5, 5, &n));
         JsonAt fate = read_item(&at, 1), price = read_item(&at, 2), flip = read_item(&at, 3), name = read_item(&at, 4);
-        const char *text;
-        int word;
+        const char *text = NULL;
+        int word = 0;
         TRY(read_index(&at, 0, &d->tensor));
         TRY(read_word(&fate, fate_names, TIDE_FATE_COUNT, &word));
         TRY(read_real(&price, -1e300, 1e300, &d->price));
@@ -95,7 +95,7 @@ static TideStatus read_tallies(const JsonAt *stats, TidePlanStats *s)
 {
     const char *keys[TIDE_FATE_COUNT + 1] = { NULL };
     JsonAt tallies, tally;
-    size_t n;
+    size_t n = 0;
 
     memcpy(keys, fate_names, sizeof fate_names);
     TRY(read_member(stats, "tallies", &tallies));
@@ -148,7 +148,7 @@ static TideStatus args_reach(const JsonAt *at, Section *s, size_t n)
 static TideStatus read_args(const JsonAt *step, Section *s)
 {
     JsonAt list = read_item(step, 3);
-    size_t n;
+    size_t n = 0;
 
     TRY(read_array(&list, 0, MOST_ITEMS, &n));
     TRY(args_reach(&list, s, n));
@@ -176,8 +176,8 @@ static TideStatus read_run(const JsonAt *at, const TideGraph *g, Section *sec, S
 static TideStatus read_step(const JsonAt *at, const TideGraph *g, Section *sec, Step *s)
 {
     static const size_t items[] = { [STEP_RUN] = 4, [STEP_COPY] = 4, [STEP_RECORD] = 3, [STEP_WAIT] = 3 };
-    size_t n;
-    int    word;
+    size_t n = 0;
+    int    word = 0;
 
     *s = (Step){ .node = -1, .first_arg = -1, .src = -1, .dst = -1, .event = -1 };
     TRY(read_array(at, 3, 4, &n));
@@ -196,8 +196,8 @@ static TideStatus read_step(const JsonAt *at, const TideGraph *g, Section *sec, 
 static TideStatus read_timeline(const JsonAt *section, Section *s)
 {
     JsonAt list;
-    size_t n;
-    int    count;
+    size_t n = 0;
+    int    count = 0;
 
     if (!read_has(section, "timeline")) return TIDE_OK;
     TRY(read_member(section, "timeline", &list));
@@ -216,7 +216,7 @@ static TideStatus read_timeline(const JsonAt *section, Section *s)
 static TideStatus read_slots(const JsonAt *section, Section *s)
 {
     JsonAt list;
-    size_t n;
+    size_t n = 0;
 
     TRY(read_member(section, "slots", &list));
     TRY(read_list(&list, sizeof *s->slots, &s->slots, &s->n_slots));
@@ -232,7 +232,7 @@ static TideStatus read_slots(const JsonAt *section, Section *s)
 static TideStatus read_graph(const JsonAt *section, const TideProgram *p, Section *s)
 {
     JsonAt      at;
-    const char *name;
+    const char *name = NULL;
 
     TRY(read_member(section, "graph", &at));
     TRY(read_text(&at, &name));
@@ -245,7 +245,7 @@ static TideStatus read_section(const JsonAt *at, const TideProgram *p, Section *
 {
     static const char *const keys[] = { "graph", "events", "slots", "steps", "timeline", NULL };
     JsonAt  list, events;
-    int64_t n;
+    int64_t n = 0;
 
     TRY(read_keys(at, keys));
     TRY(read_graph(at, p, s));
@@ -296,8 +296,8 @@ static TideStatus read_head(const JsonAt *root, const TideProgram *p, TidePlan *
     static const char *const keys[] = { "tide_plan", "program", "numerics", "policy", "fixed_bytes", "arena", "homes",
                                         "decisions", "stats", "sections", NULL };
     JsonAt  at;
-    int64_t version;
-    int     word;
+    int64_t version = 0;
+    int     word = 0;
 
     TRY(read_member(root, "tide_plan", &at));
     TRY(read_int(&at, 0, INT32_MAX, &version));

@@ -1,9 +1,9 @@
 /* cpu_backend.c - the CPU as a device: two separate kinds of memory, lanes that are threads, and
  * kernels that loop. Nothing here is a shortcut that a GPU would not have. */
+#include "kernels/cpu/cpu_gemm.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/cpu_memory.h"
 #include "kernels/cpu/cpu_stream.h"
-#include <cblas.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -41,8 +41,8 @@ static TideStatus open_device(int ordinal, TideDeviceOptions options, Device **o
         return TIDE_NO_MEMORY;
     }
     d->options = options;
-    openblas_set_num_threads(1); /* its bits change with its threads; our loops run over tiles */
-    snprintf(d->versions, sizeof d->versions, "cpu, %s", openblas_get_config());
+    gemm_setup();
+    snprintf(d->versions, sizeof d->versions, "cpu, %s", gemm_versions());
     *out = d;
     return TIDE_OK;
 }

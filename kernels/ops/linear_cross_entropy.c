@@ -40,18 +40,17 @@ TideLoss tide_linear_cross_entropy(TideGraph *g, TideTensor x, TideTensor weight
     int64_t rows = shape_rows(xt->shape);
     if (chunk_rows <= 0) chunk_rows = tide_loss_chunk_rows(rows, wt->shape.dim[0]);
 
+    /* From the first chunk's logits on: they are not activations that a plan could make again, for
+     * their gradient replaces them at once. */
+    if (train) graph_phase(g, PHASE_BACKWARD);
     for (int64_t first = 0; first < rows; first += chunk_rows) {
         int64_t count = first + chunk_rows < rows ? chunk_rows : rows - first;
         TideRows chunk = { .count = count, .x_first = first };
         TideTensor logits = chunk_logits(g, x, weight, chunk, (int)(first / chunk_rows));
 
         c.first = first;
-        if (train) {
-            graph_phase(g, PHASE_BACKWARD);
-            loss.losses = tide_cross_entropy_grad(g, logits, targets, loss.losses, info, c);
-        } else {
-            loss.losses = tide_cross_entropy(g, logits, targets, loss.losses, c);
-        }
+        loss.losses = train ? tide_cross_entropy_grad(g, logits, targets, loss.losses, info, c)
+                            : tide_cross_entropy(g, logits, targets, loss.losses, c);
         if (!loss.losses.id) return (TideLoss){ { 0 }, { 0 } };
         if (first == 0) tide_name(g, loss.losses, "loss");
         if (!train) continue;

@@ -172,7 +172,7 @@ TideStatus read_int(const JsonAt *at, int64_t low, int64_t high, int64_t *out)
 
 TideStatus read_size(const JsonAt *at, size_t *out)
 {
-    int64_t n;
+    int64_t n = 0;
 
     TRY(read_int(at, 0, (int64_t)1 << 62, &n));
     *out = (size_t)n;
@@ -205,7 +205,7 @@ TideStatus read_flag(const JsonAt *at, bool *out)
 
 TideStatus read_word(const JsonAt *at, const char *const *words, int n, int *out)
 {
-    const char *s;
+    const char *s = NULL;
     char        list[200] = "";
 
     TRY(read_text(at, &s));
@@ -220,7 +220,7 @@ TideStatus read_word(const JsonAt *at, const char *const *words, int n, int *out
 
 TideStatus read_hash(const JsonAt *at, uint64_t *out)
 {
-    const char *s;
+    const char *s = NULL;
 
     TRY(read_text(at, &s));
     if (strlen(s) != 16 || strspn(s, "0123456789abcdef") != 16)

@@ -1,0 +1,44 @@
+/* evaluate.h - what a set of decisions costs: seconds, bytes on the device, bytes on the host.
+ *
+ * An evaluator holds the memory for one schedule and one timeline and is used again and again. */
+#ifndef TIDE_EVALUATE_H
+#define TIDE_EVALUATE_H
+#include "runtime/schedule.h"
+#include "runtime/simulate.h"
+
+typedef struct Score {
+    double seconds;    /* the whole section                                          */
+    size_t peak;       /* most bytes taken at once                                   */
+    int    peak_at;    /* the first position where they are                          */
+    double excess;     /* sum over positions of the bytes above the limit            */
+    size_t host_bytes; /* for offloaded tensors, without stage                        */
+} Score;
+
+typedef struct Evaluator {
+    Schedule *schedule;           /* of the newest evaluation                               */
+    Timeline  timeline;
+    double    prologue, epilogue; /* seconds of the copies of inputs and of outputs         */
+    double   *starts;             /* [n_runs]: of each run, while moments are chosen         */
+    double   *done;               /* [n_transfers]: end of the copy out, likewise            */
+    int      *stays_until, *next; /* transfers by the last position where they must stay     */
+    long      evaluations;        /* since evaluator_new()                                   */
+    Pool      pool;
+} Evaluator;
+
+/* TIDE_NO_MEMORY is the only failure. The facts must outlive the evaluator. */
+TideStatus evaluator_new(const Facts *f, Evaluator **out);
+void       evaluator_free(Evaluator *e);
+
+/* The schedule for these fates (see schedule_build), with moments of leaving and returning chosen
+ * such that at most limit bytes are taken where that is possible. */
+Score evaluate(Evaluator *e, const TideFate *fates, size_t limit);
+
+/* The exact score of e->schedule as it stands, moments included. */
+Score evaluate_schedule(Evaluator *e, size_t limit);
+
+/* Choose leave and back of every transfer of the schedule for this limit: each tensor stays until its
+ * copy is over and returns just in time, unless memory demands otherwise. Cannot fail; where even the
+ * tightest moments exceed the limit, they are taken. */
+void moments_choose(Evaluator *e, size_t limit);
+
+#endif

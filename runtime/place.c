@@ -1,0 +1,280 @@
+/* place.c - spans to offsets: a few fixed orders, then a search over orders.
+ *
+ * Given an order, spans are put one after another where they fit. The order decides the height; the search
+ * moves the spans that make the height to an earlier turn. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "runtime/base.h"
+#include "runtime/place.h"
+#include "runtime/pool.h"
+
+typedef enum Fit { FIRST_FIT, BEST_FIT, FIT_COUNT } Fit;
+
+typedef struct Placer {
+    Span   *spans;
+    int     n;
+    Placing how;
+    int    *order, *best_order; /* [n_free]: spans that are not fixed, in turn         */
+    int     n_free;
+    int    *by_offset;          /* spans that lie somewhere, by offset                 */
+    int     n_placed;
+    size_t *best;               /* [n]: offsets of the lowest placement found          */
+    size_t  height, bound;
+    Fit     fit;                /* of the lowest placement found                       */
+    uint64_t random;
+    double  until;
+    Pool    pool;
+} Placer;
+
+static bool meet(const Span *a, const Span *b)
+{
+    return a->lower < b->upper && b->lower < a->upper;
+}
+
+/* ---- Bound --------------------------------------------------------------- */
+
+typedef struct Change { int at; bool begin; size_t bytes; } Change;
+
+static int compare_changes(const void *a, const void *b)
+{
+    const Change *x = a, *y = b;
+
+    if (x->at != y->at) return x->at < y->at ? -1 : 1;
+    return x->begin - y->begin; /* what ends frees its bytes before others begin */
+}
+
+size_t spans_bound(const Span *spans, int n, size_t alignment)
+{
+    Change *c = malloc((2 * (size_t)n + 1) * sizeof *c);
+    size_t now = 0, most = 0;
+    int n_changes = 0;
+
+    if (!c) return 0;
+    for (int i = 0; i < n; i++) {
+        if (spans[i].lower >= spans[i].upper) continue;
+        size_t bytes = align_up(spans[i].bytes, alignment);
+        c[n_changes++] = (Change){ spans[i].lower, true, bytes };
+        c[n_changes++] = (Change){ spans[i].upper, false, bytes };
+    }
+    qsort(c, (size_t)n_changes, sizeof *c, compare_changes);
+    for (int i = 0; i < n_changes; i++) {
+        now = c[i].begin ? now + c[i].bytes : now - c[i].bytes;
+        if (now > most) most = now;
+    }
+    free(c);
+    return most;
+}
+
+/* ---- Placing in a given order -------------------------------------------- */
+
+static void insert_by_offset(Placer *p, int span)
+{
+    int lo = 0, hi = p->n_placed;
+
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+        if (p->spans[p->by_offset[mid]].offset <= p->spans[span].offset)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    memmove(&p->by_offset[lo + 1], &p->by_offset[lo], (size_t)(p->n_placed - lo) * sizeof *p->by_offset);
+    p->by_offset[lo] = span;
+    p->n_placed++;
+}
+
+/* The lowest gap, or the smallest, among the spans alive at the same time that is large enough. */
+static size_t find_gap(const Placer *p, const Span *s, Fit fit)
+{
+    size_t top = 0, bytes = align_up(s->bytes, p->how.alignment), best = SIZE_MAX, best_gap = SIZE_MAX;
+
+    for (int i = 0; i < p->n_placed; i++) {
+        const Span *other = &p->spans[p->by_offset[i]];
+        if (!meet(s, other)) continue;
+        if (other->offset >= top && other->offset - top >= bytes) {
+            if (fit == FIRST_FIT) return top;
+            if (other->offset - top < best_gap) {
+                best_gap = other->offset - top;
+                best = top;
+            }
+        }
+        size_t end = align_up(other->offset + other->bytes, p->how.alignment);
+        if (end > top) top = end;
+    }
+    return best == SIZE_MAX ? top : best;
+}
+
+static size_t end_of(const Placer *p, const Span *s)
+{
+    return align_up(s->offset + s->bytes, p->how.alignment);
+}
+
+/* Place all in p->order; give up once the height exceeds worst. */
+static size_t place_in_order(Placer *p, Fit fit, size_t worst)
+{
+    size_t height = 0;
+
+    p->n_placed = 0;
+    for (int i = 0; i < p->n; i++) {
+        if (!p->spans[i].fixed) continue;
+        insert_by_offset(p, i);
+        if (end_of(p, &p->spans[i]) > height) height = end_of(p, &p->spans[i]);
+    }
+    for (int i = 0; i < p->n_free && height <= worst; i++) {
+        Span *s = &p->spans[p->order[i]];
+        s->offset = find_gap(p, s, fit);
+        insert_by_offset(p, p->order[i]);
+        if (end_of(p, s) > height) height = end_of(p, s);
+    }
+    return height;
+}
+
+/* ---- Orders -------------------------------------------------------------- */
+
+typedef struct Key { double value; int span; } Key;
+
+static int compare_keys(const void *a, const void *b)
+{
+    const Key *x = a, *y = b;
+
+    if (x->value != y->value) return x->value > y->value ? -1 : 1;
+    return x->span - y->span;
+}
+
+static double by_size(const Span *s)
+{
+    return (double)s->bytes;
+}
+static double by_area(const Span *s)
+{
+    return (double)s->bytes * (s->upper - s->lower);
+}
+static double by_lifetime(const Span *s)
+{
+    return s->upper - s->lower;
+}
+static double by_weight(const Span *s)
+{
+    return (double)s->bytes * (double)s->bytes * (s->upper - s->lower);
+}
+static double by_start(const Span *s)
+{
+    return -(double)s->lower;
+}
+
+static double (*const keys[])(const Span *) = { by_lifetime, by_size, by_area, by_weight, by_start };
+enum { N_KEYS = sizeof keys / sizeof *keys };
+
+static void sort_by(Placer *p, double (*key)(const Span *), Key *k)
+{
+    int n = 0;
+
+    for (int i = 0; i < p->n; i++)
+        if (!p->spans[i].fixed) k[n++] = (Key){ key(&p->spans[i]), i };
+    qsort(k, (size_t)n, sizeof *k, compare_keys);
+    for (int i = 0; i < n; i++) p->order[i] = k[i].span;
+    p->n_free = n;
+}
+
+/* ---- Search -------------------------------------------------------------- */
+
+static double wall_clock(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool is_done(const Placer *p)
+{
+    if (p->height <= p->bound || p->height <= p->how.enough) return true;
+    return p->how.seconds > 0 && wall_clock() > p->until;
+}
+
+/* Remember the placement that stands in the spans if it is lower than the best, or as low. */
+static bool keep_if_lower(Placer *p, size_t height, Fit fit)
+{
+    if (height > p->height) return false;
+    p->height = height;
+    p->fit = fit;
+    for (int i = 0; i < p->n; i++) p->best[i] = p->spans[i].offset;
+    memcpy(p->best_order, p->order, (size_t)p->n_free * sizeof *p->order);
+    return true;
+}
+
+static uint32_t next_random(Placer *p, uint32_t below)
+{
+    p->random = p->random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((p->random >> 33) % below);
+}
+
+static void move_to_turn(int *order, int from, int to)
+{
+    int span = order[from];
+
+    memmove(&order[to + 1], &order[to], (size_t)(from - to) * sizeof *order);
+    order[to] = span;
+}
+
+/* Give an earlier turn to a span that reaches the height, and sometimes to another one. */
+static void disturb(Placer *p)
+{
+    int n = p->n_free, start = (int)next_random(p, (uint32_t)n);
+
+    memcpy(p->order, p->best_order, (size_t)n * sizeof *p->order);
+    for (int k = 0; k < n; k++) {
+        int turn = (start + k) % n;
+        const Span *s = &p->spans[p->order[turn]];
+        if (align_up(p->best[p->order[turn]] + s->bytes, p->how.alignment) < p->height || !turn) continue;
+        move_to_turn(p->order, turn, (int)next_random(p, (uint32_t)turn));
+        break;
+    }
+    if (next_random(p, 2)) {
+        int turn = (int)next_random(p, (uint32_t)n);
+        if (turn) move_to_turn(p->order, turn, (int)next_random(p, (uint32_t)turn));
+    }
+}
+
+static void search(Placer *p)
+{
+    for (long i = 0; i < p->how.iterations && p->n_free > 1 && !is_done(p); i++) {
+        disturb(p);
+        Fit fit = next_random(p, 4) ? p->fit : (Fit)next_random(p, FIT_COUNT);
+        keep_if_lower(p, place_in_order(p, fit, p->height), fit);
+    }
+}
+
+static bool placer_open(Placer *p, Key **k)
+{
+    size_t n = (size_t)p->n;
+
+    p->order = pool_new(&p->pool, n, sizeof *p->order);
+    p->best_order = pool_new(&p->pool, n, sizeof *p->best_order);
+    p->by_offset = pool_new(&p->pool, n + 1, sizeof *p->by_offset);
+    p->best = pool_new(&p->pool, n, sizeof *p->best);
+    *k = pool_new(&p->pool, n, sizeof **k);
+    return !p->pool.failed;
+}
+
+size_t spans_place(Span *spans, int n, Placing how)
+{
+    Placer p = { .spans = spans, .n = n, .how = how, .height = SIZE_MAX, .random = 1 };
+    Key *k;
+
+    if (!placer_open(&p, &k)) {
+        pool_free(&p.pool);
+        return SIZE_MAX;
+    }
+    p.bound = spans_bound(spans, n, how.alignment);
+    p.until = how.seconds > 0 ? wall_clock() + how.seconds : 0;
+    for (int i = 0; i < FIT_COUNT * N_KEYS && !is_done(&p); i++) {
+        sort_by(&p, keys[i % N_KEYS], k);
+        keep_if_lower(&p, place_in_order(&p, (Fit)(i / N_KEYS), p.height), (Fit)(i / N_KEYS));
+    }
+    search(&p);
+    for (int i = 0; i < n; i++) spans[i].offset = p.best[i];
+    pool_free(&p.pool);
+    return p.height;
+}

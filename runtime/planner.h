@@ -1,0 +1,62 @@
+/* planner.h - one planner holds what the plans of one program under several budgets share. */
+#ifndef TIDE_PLANNER_H
+#define TIDE_PLANNER_H
+#include "runtime/layout.h"
+#include "runtime/plan.h"
+#include "runtime/search.h"
+
+/* Decisions for the first graph that fit a budget, with all that placing them once more needs. */
+typedef struct Solution {
+    TideFate *fates;      /* [n_tensors] of the first problem */
+    size_t    live_limit; /* given to evaluate()              */
+    size_t    enough;     /* given to layout_place()          */
+    size_t    height;     /* of the first graph               */
+    size_t    host_bytes; /* for its offloaded tensors        */
+    double    seconds;    /* of its section as emitted        */
+    bool      found;
+} Solution;
+
+typedef struct GraphWork {
+    const TideGraph *graph;
+    Problem         *problem;
+    Facts           *facts;
+    Evaluator       *evaluator;
+    Layout          *layout;
+} GraphWork;
+
+typedef struct Planner {
+    const TideProgram *program;
+    const TideProfile *profile;
+    TideBudget         budget;
+    size_t             device_limit, host_limit; /* of the arena; of offloaded bytes               */
+    GraphWork         *work;        /* [n_graphs]                                                  */
+    int                n_graphs;
+    size_t            *homes;       /* by tensor id: offset of a flat; SIZE_MAX                    */
+    size_t             static_bytes, stage_bytes;
+    size_t             others;      /* height of the highest of the other graphs                   */
+    int                highest;     /* that graph; 0: none                                         */
+    size_t             bound;       /* no plan takes less                                          */
+    Solution           keep, least; /* with no limit; as low as could be found                     */
+    Pool               pool;
+} Planner;
+
+/* Describe the program under a budget. */
+TideStatus planner_open(const TideProgram *p, const TideProfile *f, TideBudget b, Planner **out);
+void       planner_close(Planner *pl);
+void       planner_set_budget(Planner *pl, TideBudget b);
+
+/* The best solution for the planner's budget; *out->found is false if there is none. also (NULL: none)
+ * is a solution known from elsewhere that is taken if it fits and nothing is faster. */
+TideStatus planner_solve(Planner *pl, const Solution *also, Solution *out);
+/* Fill pl->keep, pl->least and pl->bound. */
+TideStatus planner_find_extremes(Planner *pl);
+/* Schedule and place graph 0 as the solution says, ready to be emitted. */
+TideStatus planner_apply(Planner *pl, const Solution *s);
+/* An empty solution in the planner's pool. */
+TideStatus planner_new_solution(Planner *pl, Solution *out);
+
+/* Plans for budgets that ascend, so that the predicted seconds never rise with the budget: each plan is a
+ * candidate for the next budget. plans[i] is NULL where nothing fits; the caller frees the others. */
+TideStatus plan_sweep(const TideProgram *p, const TideProfile *f, const TideBudget *budgets, int n, TidePlan **plans);
+
+#endif

@@ -1,0 +1,64 @@
+/* stress_loader.c - the loader's thread against a caller that is now slow, now in a hurry, and loaders
+ * that are freed at any moment. A plain main(), for ThreadSanitizer. */
+#include <stdlib.h>
+#include <time.h>
+#include "models/text/loader.h"
+
+enum { TOKENS = 20000, STEPS = 500, LOADERS = 100 };
+
+static void pause_for(long nanoseconds)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = nanoseconds }, NULL);
+}
+
+/* The sum of all tokens and targets of some steps, read while the thread fills the next. */
+static uint64_t sum_of(Tide *t, const ModelConfig *c, Tokens tokens, long pause)
+{
+    Loader *l = NULL;
+    uint64_t sum = 0;
+
+    if (loader_new(t, c, (LoaderStart){ tokens, 11, 0 }, &l)) {
+        fprintf(stderr, "stress_loader: %s\n", tide_message(t));
+        return 0;
+    }
+    for (int i = 0; i < STEPS; i++) {
+        const StepData *d = loader_next(l);
+        for (int micro = 0; micro < c->accum; micro++) {
+            const int32_t *x = step_tokens(d, micro), *y = step_targets(d, micro);
+            for (size_t j = 0; j < d->target_bytes / sizeof *y; j++)
+                sum = sum * 31 + (uint64_t)x[j] * 257 + (uint64_t)y[j];
+        }
+        if (pause && i % 16 == 0) pause_for(pause);
+    }
+    loader_free(l);
+    return sum;
+}
+
+static bool free_at_any_time(Tide *t, const ModelConfig *c, Tokens tokens)
+{
+    for (int i = 0; i < LOADERS; i++) {
+        Loader *l = NULL;
+        if (loader_new(t, c, (LoaderStart){ tokens, 11, i }, &l)) return false;
+        for (int j = 0; j < i % 5; j++)
+            if (loader_next(l)->step != i + j) return false;
+        loader_free(l);
+    }
+    return true;
+}
+
+int main(void)
+{
+    static uint16_t storage[TOKENS];
+    Tokens tokens = { storage, TOKENS };
+    ModelConfig c = { 0 };
+    Tide *t = NULL;
+
+    for (int i = 0; i < TOKENS; i++) storage[i] = (uint16_t)(i * 7 % 256);
+    if (!model_preset("gpt-char", &c) || tide_open("cpu", (TideDeviceOptions){ 0 }, &t)) return 1;
+    c.accum = 2;
+    uint64_t hurried = sum_of(t, &c, tokens, 0), slow = sum_of(t, &c, tokens, 100000);
+    bool ok = hurried && hurried == slow && free_at_any_time(t, &c, tokens);
+    printf("stress_loader: %d steps twice, %d loaders: %s\n", STEPS, LOADERS, ok ? "ok" : "FAILED");
+    tide_close(t);
+    return !ok;
+}
