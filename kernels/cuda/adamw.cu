@@ -18,7 +18,9 @@ template <typename P, typename G, typename S> struct Job {
 };
 
 /* What all elements of a step have in common. */
-struct Step { float lr, scale, rate1, rate2, shrink; };
+struct Step {
+    float lr, scale, rate1, rate2, shrink;
+};
 
 template <typename P, typename G, typename S> __device__ __forceinline__ Step step_of(const Job<P, G, S> &j)
 {
@@ -58,7 +60,8 @@ __device__ __forceinline__ void update(const Job<P, G, S> &j, const Step &s, int
     }
 }
 
-template <typename P, typename G, typename S> static __global__ void __launch_bounds__(BLOCK) adamw(Job<P, G, S> j)
+template <typename P, typename G, typename S>
+static __global__ void __launch_bounds__(BLOCK) adamw(Job<P, G, S> j)
 {
     int64_t i = ((int64_t)blockIdx.x * BLOCK + threadIdx.x) * 4;
 
@@ -72,9 +75,16 @@ template <typename P, typename G, typename S> static __global__ void __launch_bo
 
 template <typename P, typename G, typename S> static void launch(const KernelCall *c)
 {
-    Job<P, G, S> j = { (P *)c->out[0], (S *)c->out[1], (S *)c->out[2], (float *)c->out[3], (const G *)c->in[0],
-                       (const TideStepInfo *)c->in[1], (const float *)c->in[2],
-                       *(const AdamWAttr *)c->node->attr.bytes, shape_elements(c->in_info[0]->shape), c->node->id };
+    Job<P, G, S> j = { (P *)c->out[0],
+                       (S *)c->out[1],
+                       (S *)c->out[2],
+                       (float *)c->out[3],
+                       (const G *)c->in[0],
+                       (const TideStepInfo *)c->in[1],
+                       (const float *)c->in[2],
+                       *(const AdamWAttr *)c->node->attr.bytes,
+                       shape_elements(c->in_info[0]->shape),
+                       c->node->id };
 
     adamw<<<blocks_for(j.n, 4 * BLOCK), BLOCK, 0, cuda_stream(c)>>>(j);
 }
@@ -86,7 +96,8 @@ static void (*const launch_of[3][2][2])(const KernelCall *) = {
       { launch<float, float, float>, launch<float, float, bf16> } },
     { { launch<bf16, bf16, float>, launch<bf16, bf16, bf16> },
       { launch<bf16, float, float>, launch<bf16, float, bf16> } },
-    { { launch<f16, f16, float>, launch<f16, f16, bf16> }, { launch<f16, float, float>, launch<f16, float, bf16> } },
+    { { launch<f16, f16, float>, launch<f16, f16, bf16> },
+      { launch<f16, float, float>, launch<f16, float, bf16> } },
 };
 
 static TideStatus run(const KernelCall *c)

@@ -3,9 +3,16 @@
 
 template <typename T> static void launch(const KernelCall *c)
 {
-    Rows<T> j = { (T *)c->out[0], (T *)c->out[1], (float *)c->out[2], (float *)c->out[3],
-                  (const T *)c->in[0], (const T *)c->in[1], (const T *)c->in[2], (const T *)c->in[3],
-                  shape_rows(c->in_info[0]->shape), (int)shape_width(c->in_info[0]->shape) };
+    Rows<T> j = { (T *)c->out[0],
+                  (T *)c->out[1],
+                  (float *)c->out[2],
+                  (float *)c->out[3],
+                  (const T *)c->in[0],
+                  (const T *)c->in[1],
+                  (const T *)c->in[2],
+                  (const T *)c->in[3],
+                  shape_rows(c->in_info[0]->shape),
+                  (int)shape_width(c->in_info[0]->shape) };
 
     rows_launch<T, ROWS_ADD>(c, j);
 }

@@ -8,15 +8,17 @@
 constexpr int ROW_BLOCK = 512;
 
 template <typename T> struct Classes {
-    T *logits;                  /* [rows, width]; their gradient when train */
-    float *losses;              /* [rows]                                   */
-    const int32_t *targets;     /* [rows]                                   */
-    const TideStepInfo *info;   /* NULL without train                       */
+    T *logits;                /* [rows, width]; their gradient when train */
+    float *losses;            /* [rows]                                   */
+    const int32_t *targets;   /* [rows]                                   */
+    const TideStepInfo *info; /* NULL without train                       */
     int width, vocab, ignore;
 };
 
 /* The sum of exp(x - max), with its max: the softmax of what a thread, a warp, a block has seen. */
-struct Softmax { float max, sum; };
+struct Softmax {
+    float max, sum;
+};
 
 static __device__ __forceinline__ Softmax merged(Softmax a, Softmax b)
 {
@@ -43,8 +45,7 @@ static __device__ __forceinline__ Softmax block_softmax(Softmax s)
 }
 
 /* This thread's share of a row. Padding beyond vocab does not count. */
-template <int N, typename T>
-__device__ __forceinline__ Softmax thread_softmax(const T *row, int vocab)
+template <int N, typename T> __device__ __forceinline__ Softmax thread_softmax(const T *row, int vocab)
 {
     Softmax s = { -INFINITY, 0 };
 
@@ -115,8 +116,13 @@ template <typename T, bool TRAIN> static void cross_entropy_launch(const KernelC
 {
     const TideClasses *a = (const TideClasses *)c->node->attr.bytes;
     TideShape shape = c->in_info[0]->shape;
-    Classes<T> j = { (T *)c->in[0], (float *)c->out[0] + a->first, (const int32_t *)c->in[1] + a->first,
-                     TRAIN ? (const TideStepInfo *)c->in[3] : NULL, (int)shape_width(shape), a->vocab, a->ignore };
+    Classes<T> j = { (T *)c->in[0],
+                     (float *)c->out[0] + a->first,
+                     (const int32_t *)c->in[1] + a->first,
+                     TRAIN ? (const TideStepInfo *)c->in[3] : NULL,
+                     (int)shape_width(shape),
+                     a->vocab,
+                     a->ignore };
     unsigned rows = (unsigned)shape_rows(shape);
 
     if (in_packs<T>(j.width))

@@ -112,13 +112,17 @@ template <int N, typename T> __device__ __forceinline__ void store_floats(T *p, 
 
 __device__ __forceinline__ void async_copy16(void *shared, const void *global)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(shared)),
-                 "l"(global)
-                 : "memory");
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(shared)),
+        "l"(global)
+        : "memory");
 }
 
 /* Close a group of copies. */
-__device__ __forceinline__ void async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void async_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
 
 /* Wait until at most N of this thread's groups are under way. */
 template <int N> __device__ __forceinline__ void async_wait()

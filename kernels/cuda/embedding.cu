@@ -38,8 +38,9 @@ template <typename T, int N> static void launch_packs(const KernelCall *c, const
 template <typename T> static void launch(const KernelCall *c)
 {
     TideShape tokens = c->in_info[0]->shape, table = c->in_info[1]->shape;
-    Embedding<T> j = { (T *)c->out[0], (const int32_t *)c->in[0], (const T *)c->in[1], (const T *)c->in[2],
-                       shape_elements(tokens), table.dim[0], (int)tokens.dim[1], (int)table.dim[1] };
+    Embedding<T> j = { (T *)c->out[0],      (const int32_t *)c->in[0], (const T *)c->in[1],
+                       (const T *)c->in[2], shape_elements(tokens),    table.dim[0],
+                       (int)tokens.dim[1],  (int)table.dim[1] };
 
     if (in_packs<T>(j.width))
         launch_packs<T, PACK<T>>(c, j);

@@ -11,16 +11,19 @@ constexpr uint32_t NO_KEY = ~0u;
 
 /* T: type of dy, G: of the gradient. */
 template <typename T, typename G> struct Job {
-    G *table;     /* [V, C] */
-    float *parts; /* [chunks, 2, C]: of the run that came from the chunk before, of the run that goes on */
-    const T *dy;  /* [n, C] */
+    G *table;      /* [V, C] */
+    float *parts;  /* [chunks, 2, C]: of the run that came from the chunk before, of the run that goes on */
+    const T *dy;   /* [n, C] */
     Sorted sorted; /* [n]   */
     int64_t n, vocab;
     int width;
     bool add;
 };
 
-static int64_t n_chunks(int64_t n) { return (n + CHUNK - 1) / CHUNK; }
+static int64_t n_chunks(int64_t n)
+{
+    return (n + CHUNK - 1) / CHUNK;
+}
 
 static size_t scratch(const Node *, const Tensor *const *in, const Tensor *const *)
 {
@@ -54,7 +57,8 @@ static __device__ void read_chunk(Chunk &c, const Sorted &sorted, int64_t first,
         int64_t at = first + i - 1;
         c.key[i] = at >= 0 && at < n ? sorted.keys[at] : NO_KEY;
     }
-    for (int i = threadIdx.x; i < CHUNK; i += blockDim.x) c.row[i] = first + i < n ? sorted.order[first + i] : 0;
+    for (int i = threadIdx.x; i < CHUNK; i += blockDim.x)
+        c.row[i] = first + i < n ? sorted.order[first + i] : 0;
     __syncthreads();
 }
 
@@ -121,7 +125,8 @@ static __device__ int chunks_that_follow(const Sorted &sorted, uint32_t key, int
 }
 
 /* Runs that begin in this chunk and go on in the next. */
-template <int N, typename T, typename G> static __global__ void __launch_bounds__(BLOCK) join_runs(Job<T, G> j)
+template <int N, typename T, typename G>
+static __global__ void __launch_bounds__(BLOCK) join_runs(Job<T, G> j)
 {
     int64_t first = (int64_t)blockIdx.x * CHUNK, last = first + CHUNK - 1;
     const uint32_t *keys = j.sorted.keys;
@@ -183,7 +188,8 @@ template <int N, typename T, typename G> static void launch_table(const KernelCa
     uint32_t *words = (uint32_t *)c->scratch + (int64_t)chunks * 2 * j.width;
 
     if (threads > BLOCK) threads = BLOCK;
-    if (!j.add) cudaMemsetAsync(j.table, 0, c->out_info[0]->bytes, cuda_stream(c)); /* rows that no token names */
+    if (!j.add)
+        cudaMemsetAsync(j.table, 0, c->out_info[0]->bytes, cuda_stream(c)); /* rows that no token names */
     j.sorted = sort_tokens(cuda_stream(c), (const int32_t *)c->in[0], j.n, j.vocab, words);
     sum_runs<N><<<chunks, threads, 0, cuda_stream(c)>>>(j);
     join_runs<N><<<chunks, threads, 0, cuda_stream(c)>>>(j);
@@ -211,7 +217,8 @@ template <typename T, typename G, int OUTPUT> static void launch(const KernelCal
 
 /* By type of dy, whether the gradient is f32, and output: a gradient is f32 or of dy's type. */
 static void (*const launch_of[3][2][2])(const KernelCall *) = {
-    { { launch<float, float, 0>, launch<float, float, 1> }, { launch<float, float, 0>, launch<float, float, 1> } },
+    { { launch<float, float, 0>, launch<float, float, 1> },
+      { launch<float, float, 0>, launch<float, float, 1> } },
     { { launch<bf16, bf16, 0>, launch<bf16, bf16, 1> }, { launch<bf16, float, 0>, launch<bf16, float, 1> } },
     { { launch<f16, f16, 0>, launch<f16, f16, 1> }, { launch<f16, float, 0>, launch<f16, float, 1> } },
 };

@@ -18,7 +18,10 @@ static __device__ __forceinline__ float slope_tanh(float x)
     return phi + x * (2.0f * phi * (1.0f - phi) * du);
 }
 
-static __device__ __forceinline__ float phi_erf(float x) { return 0.5f * (1.0f + erff(x * 0.70710678118f)); }
+static __device__ __forceinline__ float phi_erf(float x)
+{
+    return 0.5f * (1.0f + erff(x * 0.70710678118f));
+}
 
 static __device__ __forceinline__ float slope_erf(float x)
 {

@@ -5,7 +5,10 @@
 constexpr int NORM_BLOCK = 1024;
 constexpr int64_t PART = 1 << 15; /* elements of a block */
 
-static int64_t n_parts(const Tensor *x) { return (shape_elements(x->shape) + PART - 1) / PART; }
+static int64_t n_parts(const Tensor *x)
+{
+    return (shape_elements(x->shape) + PART - 1) / PART;
+}
 
 static size_t scratch(const Node *n, const Tensor *const *in, const Tensor *const *)
 {
@@ -16,7 +19,8 @@ static size_t scratch(const Node *n, const Tensor *const *in, const Tensor *cons
 }
 
 /* A pack is summed in f32, which holds its squares well; packs are added in double. */
-template <typename T> static __global__ void __launch_bounds__(BLOCK) squares(double *part, const T *x, int64_t n)
+template <typename T>
+static __global__ void __launch_bounds__(BLOCK) squares(double *part, const T *x, int64_t n)
 {
     constexpr int N = PACK<T>;
     __shared__ double shared[WARP + 1];
@@ -31,7 +35,8 @@ template <typename T> static __global__ void __launch_bounds__(BLOCK) squares(do
         for (int k = 0; k < N; k++) s += v[k] * v[k];
         sum += (double)s;
     }
-    if (whole + threadIdx.x < last) sum += (double)to_float(x[whole + threadIdx.x]) * to_float(x[whole + threadIdx.x]);
+    if (whole + threadIdx.x < last)
+        sum += (double)to_float(x[whole + threadIdx.x]) * to_float(x[whole + threadIdx.x]);
     sum = block_sum(sum, shared);
     if (threadIdx.x == 0) part[blockIdx.x] = sum;
 }
@@ -47,16 +52,18 @@ static __global__ void __launch_bounds__(NORM_BLOCK)
     double norm = sqrt(block_sum(sum, shared)) * (double)info->grad_scale;
     if (threadIdx.x) return;
     out[0] = (float)norm;
-    out[1] = clip > 0 && !(norm <= (double)clip) ? (float)((double)clip / norm) : 1.0f; /* also where it is no number */
+    out[1] = clip > 0 && !(norm <= (double)clip) ? (float)((double)clip / norm)
+                                                 : 1.0f; /* also where it is no number */
 }
 
 template <typename T> static void launch(const KernelCall *c, int i, double *part)
 {
-    squares<T><<<(unsigned)n_parts(c->in_info[i]), BLOCK, 0, cuda_stream(c)>>>(part, (const T *)c->in[i],
-                                                                             shape_elements(c->in_info[i]->shape));
+    squares<T><<<(unsigned)n_parts(c->in_info[i]), BLOCK, 0, cuda_stream(c)>>>(
+        part, (const T *)c->in[i], shape_elements(c->in_info[i]->shape));
 }
 
-static void (*const launch_of[])(const KernelCall *, int, double *) = { launch<float>, launch<bf16>, launch<f16> };
+static void (*const launch_of[])(const KernelCall *, int, double *) = { launch<float>, launch<bf16>,
+                                                                        launch<f16> };
 
 static TideStatus run(const KernelCall *c)
 {
@@ -68,7 +75,8 @@ static TideStatus run(const KernelCall *c)
         launch_of[c->in_info[i]->type](c, i, part + n);
         n += n_parts(c->in_info[i]);
     }
-    finish<<<1, NORM_BLOCK, 0, cuda_stream(c)>>>((float *)c->out[0], part, n, (const TideStepInfo *)c->in[0], a->clip);
+    finish<<<1, NORM_BLOCK, 0, cuda_stream(c)>>>((float *)c->out[0], part, n, (const TideStepInfo *)c->in[0],
+                                                 a->clip);
     return cuda_launched(c);
 }
 

@@ -3,8 +3,15 @@
 
 template <typename T> static void launch(const KernelCall *c)
 {
-    Rows<T> j = { NULL, (T *)c->out[0], (float *)c->out[1], (float *)c->out[2], (const T *)c->in[0], NULL,
-                  (const T *)c->in[1], (const T *)c->in[2], shape_rows(c->in_info[0]->shape),
+    Rows<T> j = { NULL,
+                  (T *)c->out[0],
+                  (float *)c->out[1],
+                  (float *)c->out[2],
+                  (const T *)c->in[0],
+                  NULL,
+                  (const T *)c->in[1],
+                  (const T *)c->in[2],
+                  shape_rows(c->in_info[0]->shape),
                   (int)shape_width(c->in_info[0]->shape) };
 
     rows_launch<T, ROWS_FIRST>(c, j);

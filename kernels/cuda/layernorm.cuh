@@ -14,9 +14,9 @@ enum RowsMode {
 };
 
 template <typename T> struct Rows {
-    T *sum, *y;            /* [rows, C]; sum may be b           */
-    float *mean, *rstd;    /* [rows]                            */
-    const T *a, *b;        /* [rows, C]                         */
+    T *sum, *y;             /* [rows, C]; sum may be b           */
+    float *mean, *rstd;     /* [rows]                            */
+    const T *a, *b;         /* [rows, C]                         */
     const T *weight, *bias; /* [C]; bias may be NULL             */
     int64_t rows;
     int width;
@@ -159,7 +159,8 @@ static __global__ void __launch_bounds__(BLOCK) rows_by_block(Rows<T> j)
 
 /* ---- Launching ---------------------------------------------------------------------- */
 
-template <typename T, int N, RowsMode MODE> static void rows_launch_packs(const KernelCall *c, const Rows<T> &j)
+template <typename T, int N, RowsMode MODE>
+static void rows_launch_packs(const KernelCall *c, const Rows<T> &j)
 {
     int64_t packs = j.width / N;
     unsigned blocks = blocks_for(j.rows, BLOCK / WARP);

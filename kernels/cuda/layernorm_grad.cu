@@ -26,7 +26,10 @@ static int64_t rows_per_part(int64_t rows)
     return each < LEAST_ROWS ? LEAST_ROWS : each;
 }
 
-static int64_t n_parts(int64_t rows) { return (rows + rows_per_part(rows) - 1) / rows_per_part(rows); }
+static int64_t n_parts(int64_t rows)
+{
+    return (rows + rows_per_part(rows) - 1) / rows_per_part(rows);
+}
 
 static size_t scratch(const Node *, const Tensor *const *in, const Tensor *const *)
 {
@@ -69,8 +72,8 @@ template <typename T> struct Row {
 
 /* The moments of the rows from `first`; they arrive while the rows before are computed. */
 template <int ROWS, typename T>
-__device__ __forceinline__ void load_moments(const Job<T> &j, int64_t first, int64_t last, float (&mean)[ROWS],
-                                             float (&rstd)[ROWS])
+__device__ __forceinline__ void load_moments(const Job<T> &j, int64_t first, int64_t last,
+                                             float (&mean)[ROWS], float (&rstd)[ROWS])
 {
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
@@ -87,7 +90,8 @@ __device__ __forceinline__ void take_row(Row<T> &row, const float (&weight)[PACK
     row.sum_h = row.sum_hx = 0;
 #pragma unroll
     for (int k = 0; k < PACK<T>; k++) {
-        float dy = to_float(row.dy.v[k]), xhat = (to_float(row.x.v[k]) - row.mean) * row.rstd, h = dy * weight[k];
+        float dy = to_float(row.dy.v[k]), xhat = (to_float(row.x.v[k]) - row.mean) * row.rstd,
+              h = dy * weight[k];
         row.sum_h += h;
         row.sum_hx += h * xhat;
         dw[k] += dy * xhat;
@@ -96,8 +100,8 @@ __device__ __forceinline__ void take_row(Row<T> &row, const float (&weight)[PACK
 }
 
 template <typename T>
-__device__ __forceinline__ void write_row(const Job<T> &j, const Row<T> &row, const Pack<T> *residual, int64_t to,
-                                          const float (&weight)[PACK<T>])
+__device__ __forceinline__ void write_row(const Job<T> &j, const Row<T> &row, const Pack<T> *residual,
+                                          int64_t to, const float (&weight)[PACK<T>])
 {
     float mean_h = row.sum_h / (float)j.width, mean_hx = row.sum_hx / (float)j.width;
     float dx[PACK<T>] = {};
@@ -149,11 +153,11 @@ static __global__ void __launch_bounds__(MOST_WARPS *WARP) by_packs(Job<T> j)
 
     if (active) load_floats(weight, j.weight + at);
 #pragma unroll
-    for (int s = 0; s < STAGES - 1; s++)
-        fetch<T, ROWS>(j, stages + s * stage_packs, first + s * ROWS, last);
+    for (int s = 0; s < STAGES - 1; s++) fetch<T, ROWS>(j, stages + s * stage_packs, first + s * ROWS, last);
     load_moments(j, first, last, mean, rstd);
     for (int64_t now = first; now < last; now += ROWS, turn++) {
-        fetch<T, ROWS>(j, stages + (turn + STAGES - 1) % STAGES * stage_packs, now + (STAGES - 1) * ROWS, last);
+        fetch<T, ROWS>(j, stages + (turn + STAGES - 1) % STAGES * stage_packs, now + (STAGES - 1) * ROWS,
+                       last);
         Pack<T> *stage = stages + turn % STAGES * stage_packs + threadIdx.x;
         Row<T> row[ROWS] = {};
 #pragma unroll
@@ -174,7 +178,8 @@ static __global__ void __launch_bounds__(MOST_WARPS *WARP) by_packs(Job<T> j)
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
             if (active && now + r < last)
-                write_row(j, row[r], stage + (r * FETCHED + RESIDUAL) * blockDim.x, (now + r) * j.width + at, weight);
+                write_row(j, row[r], stage + (r * FETCHED + RESIDUAL) * blockDim.x, (now + r) * j.width + at,
+                          weight);
     }
     float *part = j.parts + (int64_t)blockIdx.x * 2 * j.width + at;
     if (active) store_floats(part, dw);
@@ -219,7 +224,8 @@ constexpr int SLICES = 8;
 
 /* to[i] (+)= the sum over n parts of from[part * 2 * width + i]: slices of parts, then the slices. */
 template <typename T>
-static __global__ void __launch_bounds__(WARP *SLICES) add_parts(T *to, const float *from, int n, int width, bool add)
+static __global__ void __launch_bounds__(WARP *SLICES)
+    add_parts(T *to, const float *from, int n, int width, bool add)
 {
     __shared__ float sums[SLICES][WARP];
     int i = blockIdx.x * WARP + threadIdx.x, each = (n + SLICES - 1) / SLICES;
@@ -268,9 +274,12 @@ template <typename T, int ROWS, int STAGES> static void launch_packs(const Kerne
 template <typename T> static void launch(const KernelCall *c)
 {
     TideShape shape = c->in_info[0]->shape;
-    Job<T> j = { (T *)c->out[0], (float *)c->scratch, (const T *)c->in[0], (const T *)c->in[4], (const T *)c->in[5],
-                 (const float *)c->in[1], (const float *)c->in[2], (const T *)c->in[3], shape_rows(shape),
-                 rows_per_part(shape_rows(shape)), (int)shape_width(shape) };
+    Job<T> j = { (T *)c->out[0],          (float *)c->scratch,
+                 (const T *)c->in[0],     (const T *)c->in[4],
+                 (const T *)c->in[5],     (const float *)c->in[1],
+                 (const float *)c->in[2], (const T *)c->in[3],
+                 shape_rows(shape),       rows_per_part(shape_rows(shape)),
+                 (int)shape_width(shape) };
     int packs = j.width / PACK<T>;
 
     if (!in_packs<T>(j.width) || packs > MOST_WARPS * WARP)

@@ -37,8 +37,12 @@ template <typename P, typename G> static __global__ void __launch_bounds__(BLOCK
 
 template <typename P, typename G> static void launch(const KernelCall *c)
 {
-    Job<P, G> j = { (P *)c->out[0], (const G *)c->in[0], (const TideStepInfo *)c->in[1], (const float *)c->in[2],
-                    shape_elements(c->in_info[0]->shape), c->node->id };
+    Job<P, G> j = { (P *)c->out[0],
+                    (const G *)c->in[0],
+                    (const TideStepInfo *)c->in[1],
+                    (const float *)c->in[2],
+                    shape_elements(c->in_info[0]->shape),
+                    c->node->id };
 
     sgd<<<blocks_for(j.n, 4 * BLOCK), BLOCK, 0, cuda_stream(c)>>>(j);
 }

@@ -7,8 +7,14 @@
 #include "kernels/cuda/cuda_common.cuh"
 #include "kernels/cuda/philox.cuh"
 
-static __device__ __forceinline__ bf16 toward_zero(float x, bf16) { return __float2bfloat16_rz(x); }
-static __device__ __forceinline__ f16 toward_zero(float x, f16) { return __float2half_rz(x); }
+static __device__ __forceinline__ bf16 toward_zero(float x, bf16)
+{
+    return __float2bfloat16_rz(x);
+}
+static __device__ __forceinline__ f16 toward_zero(float x, f16)
+{
+    return __float2half_rz(x);
+}
 static __device__ __forceinline__ bf16 next_from_zero(bf16 x)
 {
     return __ushort_as_bfloat16((unsigned short)(__bfloat16_as_ushort(x) + 1));
@@ -28,7 +34,10 @@ template <typename T> __device__ __forceinline__ T by_chance(float x, uint32_t w
     if (!isfinite(x) || !isfinite(step)) return from_float<T>(x);
     return (float)(word >> 8) * 0x1p-24f < (x - from) / step ? outer : inner;
 }
-template <> __device__ __forceinline__ float by_chance<float>(float x, uint32_t) { return x; }
+template <> __device__ __forceinline__ float by_chance<float>(float x, uint32_t)
+{
+    return x;
+}
 
 /* What is stored for one step, in several streams of random words. */
 enum ChanceStream { CHANCE_PARAMETER, CHANCE_M, CHANCE_V };
@@ -48,7 +57,10 @@ __device__ __forceinline__ void store_by_chance(T *to, int64_t i, const float (&
         pack.v[2] = by_chance<T>(from[2], word.z);
         pack.v[3] = by_chance<T>(from[3], word.w);
     } else {
-        pack.v[0] = by_chance<T>(from[0], i % 4 == 0 ? word.x : i % 4 == 1 ? word.y : i % 4 == 2 ? word.z : word.w);
+        pack.v[0] = by_chance<T>(from[0], i % 4 == 0   ? word.x
+                                          : i % 4 == 1 ? word.y
+                                          : i % 4 == 2 ? word.z
+                                                       : word.w);
     }
     store(to + i, pack);
 }

@@ -17,7 +17,8 @@ static TideStatus run(const KernelCall *c)
 {
     int64_t n = shape_elements(c->in_info[0]->shape);
 
-    sum<<<1, SUM_BLOCK, 0, cuda_stream(c)>>>((float *)c->out[0], (const float *)c->in[0], n, c->in[1] != NULL);
+    sum<<<1, SUM_BLOCK, 0, cuda_stream(c)>>>((float *)c->out[0], (const float *)c->in[0], n,
+                                             c->in[1] != NULL);
     return cuda_launched(c);
 }
 

@@ -101,12 +101,20 @@ static __global__ void __launch_bounds__(SORT_BLOCK) sort_move(SortPass p)
 
 /* ---- Scratch and launching ------------------------------------------------------------ */
 
-static inline int64_t sort_blocks(int64_t n) { return (n + SORT_BLOCK - 1) / SORT_BLOCK; }
+static inline int64_t sort_blocks(int64_t n)
+{
+    return (n + SORT_BLOCK - 1) / SORT_BLOCK;
+}
 
 /* Words of scratch for n tokens. */
-static inline int64_t sort_words(int64_t n) { return 4 * n + DIGITS * sort_blocks(n); }
+static inline int64_t sort_words(int64_t n)
+{
+    return 4 * n + DIGITS * sort_blocks(n);
+}
 
-struct Sorted { const uint32_t *keys, *order; }; /* [n], inside the scratch */
+struct Sorted {
+    const uint32_t *keys, *order;
+}; /* [n], inside the scratch */
 
 static Sorted sort_tokens(cudaStream_t s, const int32_t *tokens, int64_t n, int64_t vocab, uint32_t *scratch)
 {
