@@ -9,7 +9,7 @@ struct Add {
     }
 };
 
-template <typename T> static void launch(const KernelCall *c) 
+template <typename T> static void launch(const KernelCall *c)
 {
     flat_launch<T, true>(c, c->in[0], c->in[1], Add());
 }

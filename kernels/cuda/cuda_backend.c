@@ -126,15 +126,13 @@ static TideStatus open_all(Device *d, int ordinal)
     TRY(choose_device(d, ordinal));
     TRY(read_facts(d));
     write_versions(d);
-    TRY(gemm_open(d));
-    return attention_open(d);
+    return cuda_libs_open(d);
 }
 
 static void close_device(Device *d)
 {
     if (!d) return;
-    attention_close(d);
-    gemm_close(d);
+    cuda_libs_close(d);
     nvml_close(d);
     free(d);
 }

@@ -10,7 +10,7 @@
 using bf16 = __nv_bfloat16;
 using f16 = __half;
 
-enum { WARP = 32, BLOCK = 256 };
+constexpr int WARP = 32, BLOCK = 256;
 
 /* ---- Storage types ------------------------------------------------------- */
 
@@ -106,6 +106,28 @@ template <int N, typename T> __device__ __forceinline__ void store_floats(T *p, 
         for (int j = 0; j < M; j++) part.v[j] = from_float<T>(from[i + j]);
         store<M>(p + i, part);
     }
+}
+
+/* ---- Copies into shared memory that the thread does not wait for (sm_80) ----- */
+
+__device__ __forceinline__ void async_copy16(void *shared, const void *global)
+{
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(shared)),
+        "l"(global)
+        : "memory");
+}
+
+/* Close a group of copies. */
+__device__ __forceinline__ void async_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* Wait until at most N of this thread's groups are under way. */
+template <int N> __device__ __forceinline__ void async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
 /* ---- Sums ------------------------------------------------------------------ */

@@ -20,7 +20,7 @@ extern const Kernel *const cuda_kernels[OP_COUNT];
 
 /* cuda_delay.cu: keep a stream busy for a while; the error, if this build holds no code for the
  * current device. */
-void        cuda_spin(cudaStream_t s, double seconds);
+void cuda_spin(cudaStream_t s, double seconds);
 cudaError_t cuda_has_code(void);
 
 #ifdef __cplusplus

@@ -5,7 +5,7 @@
 #define TIDE_CUDA_FLAT_CUH
 #include "kernels/cuda/cuda_common.cuh"
 
-enum { FLAT_UNROLL = 2 }; /* packs of a thread: enough loads in flight to fill the memory pipe */
+constexpr int FLAT_UNROLL = 2; /* packs of a thread: enough loads in flight to fill the memory pipe */
 
 /* The pack that starts at element i of p [n]; what lies behind the end is zero. */
 template <bool WHOLE, typename T>

@@ -15,8 +15,8 @@ template <typename T> static void launch(const KernelCall *c)
 {
     int64_t rows = shape_rows(c->in_info[0]->shape), width = shape_width(c->in_info[0]->shape);
 
-    select_row<T><<<blocks_for(width), BLOCK, 0, cuda_stream(c)>>>((T *)c->out[0], (const T *)c->in[0],
-                                                                   (const TideStepInfo *)c->in[1], rows, width);
+    select_row<T><<<blocks_for(width), BLOCK, 0, cuda_stream(c)>>>(
+        (T *)c->out[0], (const T *)c->in[0], (const TideStepInfo *)c->in[1], rows, width);
 }
 
 static void (*const launch_of[])(const KernelCall *) = { launch<float>, launch<bf16>, launch<f16> };

@@ -1,7 +1,7 @@
 /* sum.cu - the sum of a tensor in double, by one block: what is summed is a loss for each row. */
 #include "kernels/cuda/cuda_common.cuh"
 
-enum { SUM_BLOCK = 1024 };
+constexpr int SUM_BLOCK = 1024;
 
 static __global__ void __launch_bounds__(SUM_BLOCK) sum(float *total, const float *x, int64_t n, bool add)
 {
@@ -17,7 +17,8 @@ static TideStatus run(const KernelCall *c)
 {
     int64_t n = shape_elements(c->in_info[0]->shape);
 
-    sum<<<1, SUM_BLOCK, 0, cuda_stream(c)>>>((float *)c->out[0], (const float *)c->in[0], n, c->in[1] != NULL);
+    sum<<<1, SUM_BLOCK, 0, cuda_stream(c)>>>((float *)c->out[0], (const float *)c->in[0], n,
+                                             c->in[1] != NULL);
     return cuda_launched(c);
 }
 
