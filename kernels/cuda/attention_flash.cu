@@ -180,20 +180,20 @@ template <typename T, int DP, bool DROPS> static __global__ void __launch_bounds
     for (int m = 0; m < M; m++) r.most[m][0] = r.most[m][1] = -INFINITY;
     tile_load<BM, DP, THREADS>(q, qkv + (int64_t)head * f.head_dim, f.row, first, f.tokens, f.head_dim);
     tile_load<BN, DP, THREADS>(k, keys, f.row, 0, f.tokens, f.head_dim);
-    tile_commit();
+    async_commit();
     tile_load<BN, DP, THREADS>(v, values, f.row, 0, f.tokens, f.head_dim);
-    tile_commit();
+    async_commit();
     for (int block = 0; block < blocks; block++) {
         int key = block * BN;
         bool seen = key <= first + row + 16 * M - 1; /* by any of the warp's queries */
         float s[M][BN / 8][4];
 
-        tile_wait<1>();
+        async_wait<1>();
         __syncthreads();
         if (seen) make_scores<T, DP>(s, q, k, row);
         __syncthreads();
         if (block + 1 < blocks) tile_load<BN, DP, THREADS>(k, keys, f.row, key + BN, f.tokens, f.head_dim);
-        tile_commit();
+        async_commit();
         if (seen) {
 #pragma unroll
             for (int m = 0; m < M; m++) {
@@ -203,12 +203,12 @@ template <typename T, int DP, bool DROPS> static __global__ void __launch_bounds
                 if (DROPS) drop(s[m], dropout, query, key);
             }
         }
-        tile_wait<1>();
+        async_wait<1>();
         __syncthreads();
         if (seen) add_values<T, DP>(r, s, v);
         __syncthreads();
         if (block + 1 < blocks) tile_load<BN, DP, THREADS>(v, values, f.row, key + BN, f.tokens, f.head_dim);
-        tile_commit();
+        async_commit();
     }
     float *lse = f.lse_out + ((int64_t)sequence * f.heads + head) * f.tokens;
     T *o = (T *)f.out + (int64_t)sequence * f.tokens * f.o_row + (int64_t)head * f.head_dim;

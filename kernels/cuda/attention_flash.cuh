@@ -90,14 +90,6 @@ static __device__ __forceinline__ void tile_load(T *tile, const T *from, int64_t
     }
 }
 
-static __device__ __forceinline__ void tile_commit() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
-
-/* Wait until at most so many of the newest groups are under way. */
-template <int PENDING> static __device__ __forceinline__ void tile_wait()
-{
-    asm volatile("cp.async.wait_group %0;\n" ::"n"(PENDING) : "memory");
-}
-
 /* Rows of a tile to rows of a matrix, in 16-byte stores. */
 template <int ROWS, int DP, int THREADS, typename T>
 static __device__ __forceinline__ void tile_store(T *to, int64_t pitch, const T *tile, int first, int rows,

@@ -71,7 +71,7 @@ static __device__ __forceinline__ void fetch(T *q, T *d_o, float *lse, float *de
         lse[threadIdx.x] = query < f.tokens ? f.lse[rows + query] * LOG2_E : 0.0f;
         delta[threadIdx.x] = query < f.tokens ? f.delta[rows + query] : 0.0f;
     }
-    tile_commit();
+    async_commit();
 }
 
 template <typename T, int DP, bool DROPS>
@@ -102,9 +102,9 @@ static __global__ void __launch_bounds__(Sizes<DP>::THREADS) flash_dkv(const Fla
         if (STAGES == 2 && step + 1 < steps) {
             fetch<T, DP>(q + ahead * TILE, d_o + ahead * TILE, lse + ahead * BQ, delta + ahead * BQ, f,
                          step_at<BQ>(f, step + 1, first));
-            tile_wait<1>();
+            async_wait<1>();
         } else {
-            tile_wait<0>();
+            async_wait<0>();
         }
         __syncthreads();
         if (first + row <= at.query + BQ - 1) { /* any of the queries sees any of the warp's keys */

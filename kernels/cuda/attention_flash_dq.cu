@@ -63,7 +63,7 @@ template <typename T, int DP, bool DROPS> static __global__ void __launch_bounds
     tile_load<BM, DP, THREADS>(d_o, outputs, f.o_row, first, f.tokens, f.head_dim);
     tile_load<BN, DP, THREADS>(k, keys, f.row, 0, f.tokens, f.head_dim);
     tile_load<BN, DP, THREADS>(v, values, f.row, 0, f.tokens, f.head_dim);
-    tile_commit();
+    async_commit();
     for (int block = 0; block < blocks; block++) {
         int key = block * BN, here = block % STAGES * TILE, ahead = (block + 1) % STAGES * TILE;
         float s[BN / 8][4], ds[BN / 8][4];
@@ -73,9 +73,9 @@ template <typename T, int DP, bool DROPS> static __global__ void __launch_bounds
                 tile_load<BN, DP, THREADS>(k + ahead, keys, f.row, key + BN, f.tokens, f.head_dim);
                 tile_load<BN, DP, THREADS>(v + ahead, values, f.row, key + BN, f.tokens, f.head_dim);
             }
-            tile_commit();
+            async_commit();
         }
-        tile_wait<STAGES - 1>();
+        async_wait<STAGES - 1>();
         __syncthreads();
         if (key <= first + row + 15) { /* seen by any of the warp's queries */
             multiply_rows<T, DP>(s, q, k + here, row);
@@ -87,7 +87,7 @@ template <typename T, int DP, bool DROPS> static __global__ void __launch_bounds
         if (STAGES == 1 && block + 1 < blocks) {
             tile_load<BN, DP, THREADS>(k, keys, f.row, key + BN, f.tokens, f.head_dim);
             tile_load<BN, DP, THREADS>(v, values, f.row, key + BN, f.tokens, f.head_dim);
-            tile_commit();
+            async_commit();
         }
     }
 #pragma unroll
