@@ -11,9 +11,9 @@
 
 struct Device {
     TideDeviceOptions options;
-    pthread_mutex_t lock; /* of what follows; kernels fail on their lane's thread */
+    pthread_mutex_t lock;  /* of what follows; kernels fail on their lane's thread */
     char message[512];
-    size_t taken; /* bytes of device_alloc() not yet freed                */
+    size_t taken;          /* bytes of device_alloc() not yet freed                */
     char versions[256];
 };
 
@@ -59,10 +59,7 @@ static const char *message(const Device *d)
     return d ? d->message : "the CPU device is \"cpu\" or \"cpu:0\", and opening it takes some memory";
 }
 
-static const char *versions(const Device *d)
-{
-    return d->versions;
-}
+static const char *versions(const Device *d) { return d->versions; }
 
 static TideStatus memory(Device *d, MemoryInfo *out)
 {
@@ -127,6 +124,7 @@ static TideStatus new_event(Device *d, Event **out)
 
 const Backend cpu_backend = {
     .name = "cpu",
+    /* Two cores of a server. Without it every guess is infinite, and nothing is measured. */
     .rough = { .flops_per_second = 1e11,
                .bytes_per_second = 1e10,
                .link_bytes_per_second = 5e9,
