@@ -36,6 +36,10 @@ Score evaluate(Evaluator *e, const TideFate *fates, size_t limit);
 /* The exact score of e->schedule as it stands, moments included. */
 Score evaluate_schedule(Evaluator *e, size_t limit);
 
+/* Seconds of e->schedule if no run and no copy ever waited for bytes of the arena: no placement of
+ * these fates is faster. */
+double evaluate_freely(Evaluator *e);
+
 /* Choose leave and back of every transfer of the schedule for this limit: each tensor stays until its
  * copy is over and returns just in time, unless memory demands otherwise. Cannot fail; where even the
  * tightest moments exceed the limit, they are taken. */

@@ -272,6 +272,10 @@ TideTensor tide_input(TideGraph *g, const char *name, TideType type, TideShape s
                          (long long)shape.dim[i]);
             return x;
         }
+    if (!shape_is_sane(shape)) {
+        graph_refuse(g, "input %s: %d dimensions whose product is too large to address", name, shape.n);
+        return x;
+    }
     x.id = program_add_tensor(g->program, (Tensor){ .type = type,
                                                     .kind = TIDE_INPUT,
                                                     .shape = shape,

@@ -62,7 +62,8 @@ void proof_find_carried(const TideProgram *p, Fact *fact, bool *carried)
         read_nodes(p->graphs[i], fact, NULL, NULL);
         join_views(p, fact);
         for (int id = 1; id < p->n_tensors; id++)
-            if (p->tensors[id]->graph < 0 && reads_first(&fact[id]) && fact[id].first_out != NONE) carried[id] = true;
+            if (p->tensors[id]->graph < 0 && reads_first(&fact[id]) && fact[id].first_out != NONE)
+                carried[id] = true;
     }
 }
 

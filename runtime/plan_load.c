@@ -14,7 +14,7 @@ static const size_t most_file_bytes = (size_t)64 << 20; /* a plan of 3,000 steps
 
 static TideStatus read_index(const JsonAt *array, size_t i, int *out)
 {
-    JsonAt  at = read_item(array, i);
+    JsonAt at = read_item(array, i);
     int64_t n = 0;
 
     TRY(read_int(&at, -1, INT32_MAX, &n));
@@ -44,7 +44,9 @@ static TideStatus read_list(const JsonAt *at, size_t item_bytes, void *out, int 
 
     TRY(read_array(at, 0, MOST_ITEMS, &count));
     void *list = calloc(count + 1, item_bytes);
-    if (!list) return tide_fail(at->file->tide, TIDE_NO_MEMORY, "%s: no memory for %zu items", at->file->path, count);
+    if (!list)
+        return tide_fail(at->file->tide, TIDE_NO_MEMORY, "%s: no memory for %zu items", at->file->path,
+                         count);
     memcpy(out, &list, sizeof list);
     *n = (int)count;
     return TIDE_OK;
@@ -58,7 +60,7 @@ static TideStatus read_homes(const JsonAt *root, TidePlan *plan)
     TRY(read_member(root, "homes", &list));
     TRY(read_list(&list, sizeof *plan->homes, &plan->homes, &plan->n_homes));
     for (int i = 0; i < plan->n_homes; i++) {
-        Home  *h = &plan->homes[i];
+        Home *h = &plan->homes[i];
         JsonAt at = read_item(&list, (size_t)i);
         TRY(read_array(&at, 5, 5, &n));
         TRY(read_index(&at, 0, &h->tensor));
@@ -78,7 +80,8 @@ static TideStatus read_decisions(const JsonAt *root, TidePlan *plan)
         Decision *d = &plan->decisions[i];
         JsonAt at = read_item(&list, (size_t)i);
         TRY(read_array(&at, 5, 5, &n));
-        JsonAt fate = read_item(&at, 1), price = read_item(&at, 2), flip = read_item(&at, 3), name = read_item(&at, 4);
+        JsonAt fate = read_item(&at, 1), price = read_item(&at, 2), flip = read_item(&at, 3),
+               name = read_item(&at, 4);
         const char *text = NULL;
         int word = 0;
         TRY(read_index(&at, 0, &d->tensor));
@@ -140,7 +143,9 @@ static TideStatus args_reach(const JsonAt *at, Section *s, size_t n)
     if (s->args && wanted <= have) return TIDE_OK;
     while (have < wanted) have *= 2;
     int *args = wanted <= MOST_ITEMS ? realloc(s->args, have * sizeof *args) : NULL;
-    if (!args) return tide_fail(at->file->tide, TIDE_NO_MEMORY, "%s: no memory for %zu arguments", at->file->path, wanted);
+    if (!args)
+        return tide_fail(at->file->tide, TIDE_NO_MEMORY, "%s: no memory for %zu arguments", at->file->path,
+                         wanted);
     s->args = args;
     return TIDE_OK;
 }
@@ -168,8 +173,8 @@ static TideStatus read_run(const JsonAt *at, const TideGraph *g, Section *sec, S
         return read_refuse(at, "runs node %d; graph %s has %d", s->node, g->name, g->n_nodes);
     int wanted = g->nodes[s->node]->n_in + g->nodes[s->node]->n_out + 1;
     if (sec->n_args - before != wanted)
-        return read_refuse(at, "gives node %d (%s) %d arguments, it takes %d", s->node, g->nodes[s->node]->name,
-                           sec->n_args - before, wanted);
+        return read_refuse(at, "gives node %d (%s) %d arguments, it takes %d", s->node,
+                           g->nodes[s->node]->name, sec->n_args - before, wanted);
     return TIDE_OK;
 }
 
@@ -177,7 +182,7 @@ static TideStatus read_step(const JsonAt *at, const TideGraph *g, Section *sec, 
 {
     static const size_t items[] = { [STEP_RUN] = 4, [STEP_COPY] = 4, [STEP_RECORD] = 3, [STEP_WAIT] = 3 };
     size_t n = 0;
-    int    word = 0;
+    int word = 0;
 
     *s = (Step){ .node = -1, .first_arg = -1, .src = -1, .dst = -1, .event = -1 };
     TRY(read_array(at, 3, 4, &n));
@@ -197,7 +202,7 @@ static TideStatus read_timeline(const JsonAt *section, Section *s)
 {
     JsonAt list;
     size_t n = 0;
-    int    count = 0;
+    int count = 0;
 
     if (!read_has(section, "timeline")) return TIDE_OK;
     TRY(read_member(section, "timeline", &list));
@@ -231,7 +236,7 @@ static TideStatus read_slots(const JsonAt *section, Section *s)
 
 static TideStatus read_graph(const JsonAt *section, const TideProgram *p, Section *s)
 {
-    JsonAt      at;
+    JsonAt at;
     const char *name = NULL;
 
     TRY(read_member(section, "graph", &at));
@@ -244,7 +249,7 @@ static TideStatus read_graph(const JsonAt *section, const TideProgram *p, Sectio
 static TideStatus read_section(const JsonAt *at, const TideProgram *p, Section *s)
 {
     static const char *const keys[] = { "graph", "events", "slots", "steps", "timeline", NULL };
-    JsonAt  list, events;
+    JsonAt list, events;
     int64_t n = 0;
 
     TRY(read_keys(at, keys));
@@ -293,22 +298,25 @@ static TideStatus read_arena(const JsonAt *root, TidePlan *plan)
 /* Version and hashes come first, so that a file made for something else is refused for that. */
 static TideStatus read_head(const JsonAt *root, const TideProgram *p, TidePlan *plan)
 {
-    static const char *const keys[] = { "tide_plan", "program", "numerics", "policy", "fixed_bytes", "arena", "homes",
-                                        "decisions", "stats", "sections", NULL };
-    JsonAt  at;
+    static const char *const keys[] = { "tide_plan",   "program",  "numerics", "policy",
+                                        "fixed_bytes", "arena",    "homes",    "decisions",
+                                        "stats",       "sections", NULL };
+    JsonAt at;
     int64_t version = 0;
-    int     word = 0;
+    int word = 0;
 
     TRY(read_member(root, "tide_plan", &at));
     TRY(read_int(&at, 0, INT32_MAX, &version));
     if (version != PLAN_VERSION)
-        return read_refuse(&at, "is version %" PRId64 "; this program reads version %d", version, PLAN_VERSION);
+        return read_refuse(&at, "is version %" PRId64 "; this program reads version %d", version,
+                           PLAN_VERSION);
     TRY(read_keys(root, keys));
     TRY(read_member(root, "program", &at));
     TRY(read_hash(&at, &plan->program_hash));
     if (plan->program_hash != program_hash(p))
-        return read_refuse(&at, "is %016" PRIx64 ", but this program is %016" PRIx64
-                                ": the plan was made for another model or shape; plan anew",
+        return read_refuse(&at,
+                           "is %016" PRIx64 ", but this program is %016" PRIx64
+                           ": the plan was made for another model or shape; plan anew",
                            plan->program_hash, program_hash(p));
     TRY(read_member(root, "numerics", &at));
     TRY(read_hash(&at, &plan->numerics_hash));
@@ -334,7 +342,7 @@ static TideStatus read_plan(const JsonFile *f, const TideProgram *p, TidePlan *p
 /* The proof does not know the file; its message gets the path in front. */
 static TideStatus check_loaded(const TideProgram *p, const TidePlan *plan, const char *path)
 {
-    char       text[sizeof p->tide->message];
+    char text[sizeof p->tide->message];
     TideStatus status = tide_plan_check(p, plan);
 
     if (!status) return TIDE_OK;
@@ -344,7 +352,7 @@ static TideStatus check_loaded(const TideProgram *p, const TidePlan *plan, const
 
 TideStatus tide_plan_load(const TideProgram *p, const char *path, TidePlan **out)
 {
-    JsonFile  file;
+    JsonFile file;
     TidePlan *plan = NULL;
 
     *out = NULL;
@@ -355,7 +363,9 @@ TideStatus tide_plan_load(const TideProgram *p, const char *path, TidePlan **out
     if (!status) status = read_plan(&file, p, plan);
     read_close(&file);
     if (!status) status = check_loaded(p, plan, path);
-    if (status) tide_plan_free(plan);
-    else *out = plan;
+    if (status)
+        tide_plan_free(plan);
+    else
+        *out = plan;
     return status;
 }

@@ -11,7 +11,7 @@
 enum {
     PLACE_ORDERS = 8,     /* orders to try when a solution is placed, besides the usual ones */
     TIGHTEN_ROUNDS = 6,
-    EFFORT = 300,         /* evaluations to polish one search                               */
+    EFFORT = 150,        /* evaluations to polish one search                               */
     EFFORT_AGAIN = 60,    /* the same, at a lower limit                                     */
     SLACK = 256,          /* placing stops within 1/256 of the live bytes where no budget says more */
 };
@@ -116,14 +116,14 @@ static TideStatus search_from(Planner *pl, TidePolicy start, Solution *s)
     return TIDE_OK;
 }
 
-/* Fit a baseline, unless its runs alone take longer than the best solution. */
+/* Fit a baseline, unless nothing can make it faster than the best solution. */
 static TideStatus try_policy(Planner *pl, TidePolicy policy, Solution *s, Solution *best)
 {
     GraphWork *w = &pl->work[0];
 
     baseline_fates(w->facts, policy, s->fates);
     schedule_build(w->evaluator->schedule, s->fates);
-    if (best->found && w->evaluator->schedule->run_seconds >= best->seconds) return TIDE_OK;
+    if (best->found && evaluate_freely(w->evaluator) >= best->seconds) return TIDE_OK;
     TRY(fit(pl, s));
     take_faster(pl, s, best);
     return TIDE_OK;
@@ -136,6 +136,7 @@ static TideStatus solve_auto(Planner *pl, Solution *trial, Solution *best)
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
         TRY(search_from(pl, starts[i], trial));
         take_faster(pl, trial, best);
+        if (best->found && best->seconds <= pl->keep.seconds) return TIDE_OK; /* nothing is faster */
     }
     for (int p = TIDE_POLICY_KEEP; p < TIDE_POLICY_COUNT; p++) TRY(try_policy(pl, (TidePolicy)p, trial, best));
     return TIDE_OK;
@@ -164,48 +165,70 @@ TideStatus planner_solve(Planner *pl, const Solution *also, Solution *out)
 
 /* ---- Extremes -------------------------------------------------------------- */
 
-/* Place s->fates as low as can be, and take them as the least solution if they are. */
-static TideStatus try_least(Planner *pl, Solution *s)
+enum { LEAST_CANDIDATES = 2 * TIDE_POLICY_COUNT };
+
+/* Solutions that are candidates for the least one, with their live bytes at the tightest moments. */
+typedef struct Candidates { Solution all[LEAST_CANDIDATES]; int n; } Candidates;
+
+static TideStatus add_candidate(Planner *pl, Candidates *c, const TideFate *fates)
 {
     GraphWork *w = &pl->work[0];
-    size_t peak = evaluate(w->evaluator, s->fates, 0).peak; /* moments as tight as can be */
+    Solution *s = &c->all[c->n];
+    Score score = evaluate(w->evaluator, fates, 0);
 
-    if (pl->least.found && peak + peak / SLACK >= pl->least.height) return TIDE_OK;
-    Score score = evaluate(w->evaluator, s->fates, peak);
     if (score.host_bytes > pl->host_limit) return TIDE_OK;
-    s->live_limit = peak;
-    s->enough = peak + peak / SLACK;
+    TRY(planner_new_solution(pl, s));
+    memcpy(s->fates, fates, (size_t)w->problem->n_tensors * sizeof *fates);
+    s->live = s->live_limit = score.peak; /* the same peak with looser moments */
+    s->enough = score.peak + score.peak / SLACK;
     s->host_bytes = score.host_bytes;
-    TRY(planner_apply(pl, s));
-    s->height = w->layout->height;
-    s->found = true;
-    if (pl->least.found && s->height >= pl->least.height) return TIDE_OK;
-    TRY(emitted_seconds(pl, &s->seconds));
-    copy_solution(pl, s, &pl->least);
+    c->n++;
     return TIDE_OK;
 }
 
-/* A baseline, and what shedding makes of it. */
-static TideStatus try_least_from(Planner *pl, TidePolicy policy, bool shed, Solution *s)
+/* Baselines, and what shedding makes of some of them. */
+static TideStatus find_candidates(Planner *pl, Candidates *c)
 {
     GraphWork *w = &pl->work[0];
+    TideFate *fates = pool_new(&pl->pool, (size_t)w->problem->n_tensors, sizeof *fates);
 
-    baseline_fates(w->facts, policy, s->fates);
-    TRY(try_least(pl, s));
-    if (!shed) return TIDE_OK;
-    search_fates(&(Question){ w->evaluator, pl->bound, pl->host_limit, 0 }, s->fates);
-    return try_least(pl, s);
+    if (!fates) return no_memory(pl);
+    for (int p = TIDE_POLICY_KEEP; p < TIDE_POLICY_COUNT; p++) {
+        if (pl->budget.policy != TIDE_POLICY_AUTO && pl->budget.policy != (TidePolicy)p) continue;
+        baseline_fates(w->facts, (TidePolicy)p, fates);
+        TRY(add_candidate(pl, c, fates));
+        if (pl->budget.policy != TIDE_POLICY_AUTO || p < TIDE_POLICY_OFFLOAD) continue;
+        search_fates(&(Question){ w->evaluator, pl->bound, pl->host_limit, 0 }, fates);
+        TRY(add_candidate(pl, c, fates));
+    }
+    return TIDE_OK;
 }
 
+static int compare_live(const void *a, const void *b)
+{
+    const Solution *x = a, *y = b;
+
+    return x->live < y->live ? -1 : x->live > y->live;
+}
+
+/* The lowest candidate once placed. The most promising come first, so that few are. */
 static TideStatus find_least(Planner *pl)
 {
-    static const TidePolicy shed_from[] = { TIDE_POLICY_OFFLOAD_INPUTS, TIDE_POLICY_OFFLOAD };
-    Solution s;
+    Candidates c = { .n = 0 };
 
-    TRY(planner_new_solution(pl, &s));
-    if (pl->budget.policy != TIDE_POLICY_AUTO) return try_least_from(pl, pl->budget.policy, false, &s);
-    for (size_t i = 0; i < sizeof shed_from / sizeof *shed_from; i++) TRY(try_least_from(pl, shed_from[i], true, &s));
-    for (int p = TIDE_POLICY_KEEP; p < TIDE_POLICY_COUNT; p++) TRY(try_least_from(pl, (TidePolicy)p, false, &s));
+    pl->least.found = false;
+    TRY(find_candidates(pl, &c));
+    qsort(c.all, (size_t)c.n, sizeof *c.all, compare_live);
+    for (int i = 0; i < c.n; i++) {
+        Solution *s = &c.all[i];
+        if (pl->least.found && s->enough >= pl->least.height) continue;
+        TRY(planner_apply(pl, s));
+        s->height = pl->work[0].layout->height;
+        s->found = true;
+        if (pl->least.found && s->height >= pl->least.height) continue;
+        TRY(emitted_seconds(pl, &s->seconds));
+        copy_solution(pl, s, &pl->least);
+    }
     return TIDE_OK;
 }
 

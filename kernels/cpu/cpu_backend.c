@@ -110,7 +110,7 @@ static void device_free(Device *d, void *p, size_t bytes)
 static TideStatus new_stream(Device *d, int priority, Stream **out)
 {
     (void)priority;
-    TideStatus status = stream_new(d, d->options.link_bytes_per_second, out);
+    TideStatus status = stream_new(d, &d->options, out);
     if (status) cpu_fail(d, "no memory or no thread for another stream");
     return status;
 }

@@ -15,7 +15,7 @@ typedef struct Bed {
     Tide *tide;
     Model *model;
     TideProfile *profile;
-    TidePlanStats stats; /* of keep-everything */
+    TidePlanStats stats; /* of the plan without a limit */
 } Bed;
 
 static void check(const Bed *b, TideStatus status, const char *what)
@@ -33,8 +33,7 @@ static void bed_open(Bed *b, int row)
     check(b, model_new(b->tide, small_model(row), &b->model), "model");
     check(b, tide_profile_guess(b->model->program, &b->profile), "profile");
     check(b,
-          tide_plan_make(b->model->program, b->profile, (TideBudget){ .policy = TIDE_POLICY_KEEP }, &keep,
-                         NULL),
+          tide_plan_make(b->model->program, b->profile, (TideBudget){ 0 }, &keep, NULL),
           "keep");
     b->stats = tide_plan_stats(keep);
     tide_plan_free(keep);

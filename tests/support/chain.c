@@ -8,10 +8,10 @@ enum { ELEMENTS = 256, BYTES = 1024 };
 TideProgram *chain_program(Tide *t)
 {
     TideProgram *p = tide_program_new(t);
-    TideGraph   *g = tide_graph_new(p, "chain");
-    FakeAttr     attr = { .elements = ELEMENTS };
-    const char  *names[] = { "a", "b", "c", "d", "e" };
-    TideTensor   x[6] = { tide_input(g, "x", TIDE_F32, (TideShape){ 1, { ELEMENTS } }) };
+    TideGraph *g = tide_graph_new(p, "chain");
+    FakeAttr attr = { .elements = ELEMENTS };
+    const char *names[] = { "a", "b", "c", "d", "e" };
+    TideTensor x[6] = { tide_input(g, "x", TIDE_F32, (TideShape){ 1, { ELEMENTS } }) };
 
     for (int i = 0; i < 5; i++) {
         TideTensor in[2] = { x[i], x[1] };

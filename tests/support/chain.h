@@ -10,11 +10,24 @@
 #include "runtime/plan.h"
 
 /* Slots of chain_plan(). */
-enum { CHAIN_X, CHAIN_A, CHAIN_B, CHAIN_C, CHAIN_D, CHAIN_A2, CHAIN_E, CHAIN_B2, CHAIN_F, CHAIN_AH, CHAIN_XS,
-       CHAIN_FS, CHAIN_SLOTS };
+enum {
+    CHAIN_X,
+    CHAIN_A,
+    CHAIN_B,
+    CHAIN_C,
+    CHAIN_D,
+    CHAIN_A2,
+    CHAIN_E,
+    CHAIN_B2,
+    CHAIN_F,
+    CHAIN_AH,
+    CHAIN_XS,
+    CHAIN_FS,
+    CHAIN_SLOTS
+};
 enum { CHAIN_STEPS = 26 };
 
 TideProgram *chain_program(Tide *t);
-TidePlan    *chain_plan(const TideProgram *p);
+TidePlan *chain_plan(const TideProgram *p);
 
 #endif

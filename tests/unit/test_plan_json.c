@@ -1,5 +1,6 @@
 /* test_plan_json.c - a plan file comes back as it went, and nothing else is accepted. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,7 +10,10 @@
 #include "tests/support/hand_plan.h"
 #include "tests/support/random_graph.h"
 
-typedef struct Text { char *s; size_t n; } Text;
+typedef struct Text {
+    char *s;
+    size_t n;
+} Text;
 
 static char dir[] = "/tmp/tide-plan-XXXXXX";
 
@@ -44,7 +48,10 @@ static void file_write(const char *path, const char *text, size_t n)
     fclose(f);
 }
 
-static void make_dir(void) { cr_assert(mkdtemp(dir)); }
+static void make_dir(void)
+{
+    cr_assert(mkdtemp(dir));
+}
 
 static void remove_dir(void)
 {
@@ -146,7 +153,9 @@ Test(plan_json, a_file_cut_short_is_refused)
 }
 
 /* The first place where `from` stands becomes `to`, and the message must have `word`. */
-typedef struct Change { const char *from, *to, *word; } Change;
+typedef struct Change {
+    const char *from, *to, *word;
+} Change;
 
 static const Change changes[] = {
     { "{\"tide_plan\": 1,", "{", "tide_plan" },
@@ -195,15 +204,18 @@ static const Change changes[] = {
     { "[2, \"device\", 1024, 1024, \"a\"]", "[2, \"device\", 1024, 1024, 7]", "slots[1][4] is 7" },
     { "[2, \"device\", 1024, 1024, \"a\"]", "[2, \"moon\", 1024, 1024, \"a\"]", "\"moon\"" },
     { "[2, \"device\", 1024, 1024, \"a\"]", "[2, \"device\", -64, 1024, \"a\"]", "slots[1][2] is -64" },
-    { "[2, \"device\", 1024, 1024, \"a\"]", "[2, \"device\", 4611686018427387904, 1024, \"a\"]", "leaves its arena" },
-    { "[2, \"device\", 1024, 1024, \"a\"]", "[2, \"device\", 1024, 4611686018427387904, \"a\"]", "leaves its arena" },
+    { "[2, \"device\", 1024, 1024, \"a\"]", "[2, \"device\", 4611686018427387904, 1024, \"a\"]",
+      "leaves its arena" },
+    { "[2, \"device\", 1024, 1024, \"a\"]", "[2, \"device\", 1024, 4611686018427387904, \"a\"]",
+      "leaves its arena" },
     { "[2, \"device\", 1024, 1024, \"a\"]", "[2, \"device\", 1024, 0, \"a\"]", "too small" },
     { "[2, \"device\", 1024, 1024, \"a\"]", "[2, \"device\", 1000, 1024, \"a\"]", "multiple of 64" },
     { "[2, \"device\", 1024, 1024, \"a\"]", "[8, \"device\", 1024, 1024, \"a\"]", "tensor 8" },
     { "[2, \"device\", 1024, 1024, \"a\"]", "[-2, \"device\", 1024, 1024, \"a\"]", "slots[1][0] is -2" },
     { "[2, \"device\", 1024, 1024, \"a\"]", "[4294967298, \"device\", 1024, 1024, \"a\"]", "4294967298" },
     { "[2, \"device\", 1024, 1024, \"a\"]", "[2, \"device\", 2048, 1024, \"a\"]", "share 1024 bytes" },
-    { "[\"run\", \"compute\", 0, [0, 1, -1]]", "[\"run\", \"compute\", 0, [0, 1]]", "2 arguments, it takes 3" },
+    { "[\"run\", \"compute\", 0, [0, 1, -1]]", "[\"run\", \"compute\", 0, [0, 1]]",
+      "2 arguments, it takes 3" },
     { "[\"run\", \"compute\", 0, [0, 1, -1]]", "[\"run\", \"compute\", 0, [0, 1, -1, -1]]", "4 arguments" },
     { "[\"run\", \"compute\", 0, [0, 1, -1]]", "[\"run\", \"compute\", 6, [0, 1, -1]]", "node 6" },
     { "[\"run\", \"compute\", 0, [0, 1, -1]]", "[\"run\", \"compute\", 0, 1]", "steps[5][3] is 1" },
@@ -211,7 +223,8 @@ static const Change changes[] = {
     { "[\"run\", \"compute\", 0, [0, 1, -1]]", "[\"walk\", \"compute\", 0, [0, 1, -1]]", "\"walk\"" },
     { "[\"run\", \"compute\", 0, [0, 1, -1]]", "[\"run\", \"side\", 0, [0, 1, -1]]", "\"side\"" },
     { "[\"run\", \"compute\", 0, [0, 1, -1]]", "[\"run\", \"out\", 0, [0, 1, -1]]", "compute lane" },
-    { "[\"run\", \"compute\", 0, [0, 1, -1]]", "[\"run\", \"compute\", 0, [0, 1000, -1]]", "slot 1000 of 12" },
+    { "[\"run\", \"compute\", 0, [0, 1, -1]]", "[\"run\", \"compute\", 0, [0, 1000, -1]]",
+      "slot 1000 of 12" },
     { "[\"run\", \"compute\", 0, [0, 1, -1]]", "[\"run\", \"compute\", 0, [1, 0, -1]]", "tensor 1 (x)" },
     { "[\"run\", \"compute\", 0, [0, 1, -1]]", "[]", "steps[5] has 0 items" },
     { "[\"run\", \"compute\", 0, [0, 1, -1]]", "null", "steps[5] is null" },
@@ -239,14 +252,24 @@ Test(plan_json, what_is_malformed_is_refused)
         cr_assert(text);
         int n = snprintf(text, room, "%.*s%s%s", (int)before, g.text.s, c->to, at + strlen(c->from));
         expect_bad(&g, text, (size_t)n, c->to);
-        cr_expect(strstr(tide_message(g.t), c->word), "%s: no '%s' in: %s", c->to, c->word, tide_message(g.t));
+        cr_expect(strstr(tide_message(g.t), c->word), "%s: no '%s' in: %s", c->to, c->word,
+                  tide_message(g.t));
         free(text);
     }
     good_free(&g);
 }
 
-static const char *const documents[] = { "", " ", "null", "[]", "{}", "\"tide_plan\"", "{\"tide_plan\": 1}", "{]",
-                                         "\x00\x01\x02", "\xff\xfe{}", "{\"tide_plan\": 1} {}" };
+static const char *const documents[] = { "",
+                                         " ",
+                                         "null",
+                                         "[]",
+                                         "{}",
+                                         "\"tide_plan\"",
+                                         "{\"tide_plan\": 1}",
+                                         "{]",
+                                         "\x00\x01\x02",
+                                         "\xff\xfe{}",
+                                         "{\"tide_plan\": 1} {}" };
 
 Test(plan_json, what_is_no_plan_is_refused)
 {
@@ -309,6 +332,10 @@ Test(plan_json, the_world_may_fail)
     cr_expect_eq(tide_plan_save(g.p, plan, in_dir("no/such/folder.json")), TIDE_IO);
     cr_expect(strstr(tide_message(g.t), "folder.json"), "%s", tide_message(g.t));
     cr_expect_eq(tide_plan_save(g.p, plan, "/dev/full"), TIDE_IO, "%s", tide_message(g.t));
+    plan->stats.keep_seconds = HUGE_VAL;
+    cr_expect_eq(tide_plan_save(g.p, plan, in_dir("b.json")), TIDE_BAD_FILE);
+    cr_expect(strstr(tide_message(g.t), "keep_seconds"), "%s", tide_message(g.t));
+    cr_expect_neq(access(in_dir("b.json"), F_OK), 0, "nothing was written");
     tide_plan_free(plan);
     good_free(&g);
 }
