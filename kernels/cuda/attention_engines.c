@@ -30,29 +30,6 @@ void attention_plans_free(AttentionPlan *list)
     }
 }
 
-/* ---- Opening ---------------------------------------------------------------------- */
-
-TideStatus attention_open(Device *d)
-{
-    CudaLibs *libs = cuda_libs(d);
-
-    TRY(cudnn_attention_open(d, &libs->cudnn));
-    if (libs->cudnn) cuda_libs_append_version(d, "cuDNN", cudnn_attention_version());
-    numerics_cache_read(&libs->numerics); /* now that all that it holds for is known */
-    return TIDE_OK;
-}
-
-void attention_close(Device *d)
-{
-    CudaLibs *libs = cuda_libs(d);
-
-    if (!libs) return;
-    attention_plans_free(libs->attentions);
-    libs->attentions = NULL;
-    cudnn_attention_close(libs->cudnn);
-    libs->cudnn = NULL;
-}
-
 /* ---- Scratch ----------------------------------------------------------------------- */
 
 size_t attention_delta_bytes(const AttentionShape *s)

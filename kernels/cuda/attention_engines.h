@@ -37,6 +37,7 @@ typedef struct AttentionCall {
 size_t attention_scratch_bytes(const AttentionShape *s);
 TideStatus attention_prepare(Device *d, const AttentionCall *c);
 TideStatus attention_run(Device *d, const AttentionCall *c);
+void attention_plans_free(AttentionPlan *list);
 /* Seconds that preparing measured, of the choice and of our own kernels; 0: not timed. */
 bool attention_times(Device *d, const AttentionShape *s, double *chosen, double *flash);
 

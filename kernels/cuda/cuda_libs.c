@@ -1,7 +1,8 @@
-/* cuda_libs.c - opens and closes cuBLASLt with a device, keeps the record, and times candidates. */
+/* cuda_libs.c - opens and closes the libraries with a device, keeps the record, times candidates. */
 #include "kernels/cuda/cuda_libs.h"
 #include <stdlib.h>
 #include <string.h>
+#include "kernels/cuda/attention_engines.h"
 #include "kernels/cuda/gemm.h"
 #include "runtime/base.h"
 
@@ -14,7 +15,7 @@ static void append(char *text, size_t size, const char *name, size_t version)
     if (n < size) snprintf(text + n, size - n, ", %s %zu", name, version);
 }
 
-void cuda_libs_append_version(Device *d, const char *name, size_t version)
+static void add_version(Device *d, const char *name, size_t version)
 {
     Numerics *n = &cuda_libs(d)->numerics;
 
@@ -22,35 +23,45 @@ void cuda_libs_append_version(Device *d, const char *name, size_t version)
     append(d->versions, sizeof d->versions, name, version);
 }
 
-TideStatus gemm_open(Device *d)
+/* The driver is left out of what a record holds for: a choice stays good under another one. */
+static TideStatus open_all(Device *d, CudaLibs *libs)
 {
-    CudaLibs *libs = calloc(1, sizeof *libs);
-
-    d->gemm = libs;
-    if (!libs) return cuda_fail(d, TIDE_NO_MEMORY, "no memory for the libraries' handles");
     cublasStatus_t status = cublasLtCreate(&libs->blaslt);
+
     if (status) return cuda_fail(d, TIDE_DEVICE, "cublasLtCreate: %s", cublasLtGetStatusString(status));
-    /* The driver is left out: a choice stays good under another one. */
+    TRY(cuda_check(d, cudaEventCreate(&libs->from), "cudaEventCreate"));
+    TRY(cuda_check(d, cudaEventCreate(&libs->to), "cudaEventCreate"));
+    TRY(cudnn_attention_open(d, &libs->cudnn));
     snprintf(libs->numerics.made_with, sizeof libs->numerics.made_with, "%.100s, sm_%d%d, %d SMs", d->name,
              d->major, d->minor, d->sms);
-    cuda_libs_append_version(d, "cuBLASLt", cublasLtGetVersion());
-    TRY(cuda_check(d, cudaEventCreate(&libs->from), "cudaEventCreate"));
-    return cuda_check(d, cudaEventCreate(&libs->to), "cudaEventCreate");
+    add_version(d, "cuBLASLt", cublasLtGetVersion());
+    if (libs->cudnn) add_version(d, "cuDNN", cudnn_attention_version());
+    numerics_cache_read(&libs->numerics);
+    return TIDE_OK;
 }
 
-void gemm_close(Device *d)
+TideStatus cuda_libs_open(Device *d)
+{
+    d->libs = calloc(1, sizeof(CudaLibs));
+    if (!d->libs) return cuda_fail(d, TIDE_NO_MEMORY, "no memory for the libraries' handles");
+    return open_all(d, cuda_libs(d));
+}
+
+void cuda_libs_close(Device *d)
 {
     CudaLibs *libs = cuda_libs(d);
 
     if (!libs) return;
     numerics_cache_write(&libs->numerics);
     gemm_plans_free(libs->gemms);
+    attention_plans_free(libs->attentions);
+    cudnn_attention_close(libs->cudnn);
     if (libs->from) cudaEventDestroy(libs->from);
     if (libs->to) cudaEventDestroy(libs->to);
     if (libs->blaslt) cublasLtDestroy(libs->blaslt);
     numerics_free(&libs->numerics);
     free(libs);
-    d->gemm = NULL;
+    d->libs = NULL;
 }
 
 /* ---- The numerics record -------------------------------------------------------- */

@@ -23,15 +23,12 @@ typedef struct CudaLibs {
 
 static inline CudaLibs *cuda_libs(const Device *d)
 {
-    return (CudaLibs *)d->gemm;
+    return (CudaLibs *)d->libs;
 }
 
 /* Backend.numerics_save and Backend.numerics_load. */
 char *cuda_numerics_save(Device *d);
 TideStatus cuda_numerics_load(Device *d, const char *json);
-
-/* Device kind and versions that a record holds for get one more; so do the device's. */
-void cuda_libs_append_version(Device *d, const char *name, size_t version);
 
 /* One candidate for a place in the numerics record: run() enqueues it on stream. */
 typedef struct CudaCandidate {

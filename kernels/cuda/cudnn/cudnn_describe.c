@@ -50,6 +50,7 @@ static CudnnTensor rows_of(const AttentionShape *s, int64_t id)
                           .type = CUDNN_DATA_FLOAT,
                           .dim = { s->batch, s->heads, s->tokens, 1 },
                           .stride = { s->heads * s->tokens, s->tokens, 1, 1 },
+                          .alignment = sizeof(float), /* a block of sequences may start anywhere */
                           .is_virtual = id == ID_NONE };
 }
 

@@ -53,12 +53,13 @@ static CudnnDescriptor add_op(CudnnGraph *g, CudnnDescriptor op, CudnnDescriptor
     return writes;
 }
 
-enum { ALIGNMENT = 16, FIRST_VIRTUAL = 1000 };
+enum { ALIGNMENT = 16, FIRST_VIRTUAL = 1000 }; /* of addresses, in bytes, unless a tensor says less */
 
 CudnnDescriptor cudnn_tensor(CudnnGraph *g, const CudnnTensor *t)
 {
     CudnnDescriptor d = cudnn_make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    int64_t id = t->is_virtual ? FIRST_VIRTUAL + g->n_virtual++ : t->id, alignment = ALIGNMENT;
+    int64_t id = t->is_virtual ? FIRST_VIRTUAL + g->n_virtual++ : t->id;
+    int64_t alignment = t->alignment ? t->alignment : ALIGNMENT;
 
     cudnn_set(g, d, CUDNN_ATTR_TENSOR_UNIQUE_ID, (CudnnValue){ CUDNN_TYPE_INT64, 1, &id });
     set_type(g, d, CUDNN_ATTR_TENSOR_DATA_TYPE, t->type);

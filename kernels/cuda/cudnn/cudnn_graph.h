@@ -25,6 +25,7 @@ typedef struct CudnnTensor {
     int64_t id;
     cudnnDataType_t type;
     int64_t dim[CUDNN_DIMS], stride[CUDNN_DIMS];
+    int64_t alignment; /* of its address, in bytes; 0: 16 */
     bool is_virtual, by_value;
 } CudnnTensor;
 
