@@ -49,7 +49,7 @@ static bool belongs(const Builder *b, int id)
 {
     const Tensor *t = tensor_at(b, id);
 
-    if (t->graph >= 0) return t->graph == b->graph->index && (b->used[id] || t->kind == TIDE_INPUT || t->output);
+    if (t->graph >= 0) return t->graph == b->graph->index && (b->used[id] || t->output);
     if (b->used[id]) return true;
     if (t->kind != TIDE_GRADIENT) return false;
     return t->flat ? !b->whole[t->flat] : !b->views[id];
