@@ -108,7 +108,7 @@ static bool may_win(Planner *pl, const Solution *best)
 static TideStatus search_from(Planner *pl, TidePolicy start, Solution *s, Solution *best)
 {
     GraphWork *w = &pl->work[0];
-    size_t limit = pl->device_limit;
+    size_t limit = pl->device_limit, live = 0;
 
     baseline_fates(w->facts, start, s->fates);
     for (int round = 0; round < TIGHTEN_ROUNDS; round++) {
@@ -118,7 +118,8 @@ static TideStatus search_from(Planner *pl, TidePolicy start, Solution *s, Soluti
         if (!may_win(pl, best)) return TIDE_OK;
         TRY(fit(pl, s));
         take_faster(pl, s, best);
-        if (s->found || !s->height) return TIDE_OK;
+        if (s->found || !s->height || s->live == live) return TIDE_OK;
+        live = s->live;
         limit = s->live - (s->height - pl->device_limit);
     }
     return TIDE_OK;
