@@ -114,7 +114,7 @@ static bool read_number(const char *text, size_t length, uint64_t *out)
     return length > 0;
 }
 
-static int read_row(Reader *r, const char *line, Buffers *b, int row)
+static int read_row(Reader *r, const char *line, BufferFile *b, int row)
 {
     uint64_t value[COLUMN_COUNT] = { 0 };
     int n = 0;
@@ -133,11 +133,11 @@ static int read_row(Reader *r, const char *line, Buffers *b, int row)
     if (value[COLUMN_LOWER] >= value[COLUMN_UPPER]) return refuse_line(r, "lower must be below upper", line);
     b->lower[row] = (int64_t)value[COLUMN_LOWER];
     b->upper[row] = (int64_t)value[COLUMN_UPPER];
-    b->size[row] = (size_t)value[COLUMN_SIZE];
+    b->size[row] = (int64_t)value[COLUMN_SIZE];
     return EXIT_DONE;
 }
 
-static bool make_room(Buffers *b, size_t lines)
+static bool make_room(BufferFile *b, size_t lines)
 {
     b->lower = calloc(lines, sizeof *b->lower);
     b->upper = calloc(lines, sizeof *b->upper);
@@ -147,7 +147,7 @@ static bool make_room(Buffers *b, size_t lines)
     return b->lower && b->upper && b->size && b->offset && b->rows;
 }
 
-static int read_rows(Reader *r, char *at, Buffers *b)
+static int read_rows(Reader *r, char *at, BufferFile *b)
 {
     uint64_t total = 0;
     int rc = EXIT_DONE;
@@ -156,7 +156,7 @@ static int read_rows(Reader *r, char *at, Buffers *b)
         r->line++;
         rc = read_row(r, line, b, b->n);
         b->rows[b->n] = line;
-        total += b->size[b->n];
+        total += (uint64_t)b->size[b->n];
         if (!rc && total > MOST) rc = refuse_line(r, "the sizes sum to more than 2^62", NULL);
     }
     if (!rc && !b->n) rc = refuse(r->o, "%s holds no buffers, only a first line", r->path);
@@ -173,7 +173,7 @@ static int compare_fields(const void *a, const void *b)
     return order ? order : (n > m) - (n < m);
 }
 
-static int check_ids(const Reader *r, const Buffers *b)
+static int check_ids(const Reader *r, const BufferFile *b)
 {
     const char **ids = calloc((size_t)b->n, sizeof *ids);
     int rc = EXIT_DONE;
@@ -191,13 +191,13 @@ static int check_ids(const Reader *r, const Buffers *b)
     return rc;
 }
 
-int buffers_read(const Options *o, const char *path, Buffers *b)
+int buffers_read(const Options *o, const char *path, BufferFile *b)
 {
     Reader r = { .o = o, .path = path, .line = 1 };
     size_t length = 0, lines = 1;
     int rc;
 
-    *b = (Buffers){ 0 };
+    *b = (BufferFile){ 0 };
     rc = read_file(&r, &b->text, &length);
     if (rc) return rc;
     for (size_t i = 0; i < length; i++) lines += b->text[i] == '\n';
@@ -214,20 +214,21 @@ int buffers_read(const Options *o, const char *path, Buffers *b)
 
 /* ---- writing --------------------------------------------------------------------------- */
 
-int buffers_write(const Options *o, const Buffers *b, const char *path)
+int buffers_write(const Options *o, const BufferFile *b, const char *path)
 {
     FILE *f = fopen(path, "w");
     bool ok = f != NULL;
 
     if (ok) ok = fprintf(f, "%s,offset\n", b->header) > 0;
-    for (int i = 0; ok && i < b->n; i++) ok = fprintf(f, "%s,%zu\n", b->rows[i], b->offset[i]) > 0;
+    for (int i = 0; ok && i < b->n; i++)
+        ok = fprintf(f, "%s,%lld\n", b->rows[i], (long long)b->offset[i]) > 0;
     if (f) ok = fclose(f) == 0 && ok;
     if (ok) return EXIT_DONE;
     refuse(o, "-o %s cannot be written: %s", path, strerror(errno));
     return EXIT_WORLD;
 }
 
-void buffers_free(Buffers *b)
+void buffers_free(BufferFile *b)
 {
     free(b->lower);
     free(b->upper);

@@ -5,18 +5,18 @@
 #define TIDE_EXAMPLES_BUFFERS_H
 #include "examples/options.h"
 
-typedef struct Buffers {
+typedef struct BufferFile {
     int n;
     int64_t *lower, *upper; /* [n] */
-    size_t *size, *offset;  /* [n]; offset is filled by whoever places them */
+    int64_t *size, *offset; /* [n]; offset is filled by whoever places them */
     char *header, **rows;   /* [n] the lines as they were read, without line ends */
     char *text;             /* the file; header and rows lie in it */
-} Buffers;
+} BufferFile;
 
 /* Read a file strictly. EXIT_BAD_INPUT after a message that names line and column. */
-int buffers_read(const Options *o, const char *path, Buffers *out);
+int buffers_read(const Options *o, const char *path, BufferFile *out);
 /* Write the input's columns and offset. EXIT_WORLD after a message if it cannot be written. */
-int buffers_write(const Options *o, const Buffers *b, const char *path);
-void buffers_free(Buffers *b);
+int buffers_write(const Options *o, const BufferFile *b, const char *path);
+void buffers_free(BufferFile *b);
 
 #endif

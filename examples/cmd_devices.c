@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "examples/commands.h"
-#include "examples/report.h"
+#include "examples/output.h"
 #include "runtime/report/account.h"
 
 static json_t *device_json(const char *name, const char *versions, const TideMemory *m)

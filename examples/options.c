@@ -3,11 +3,13 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef enum OptionKind { FLAG, INTEGER, NUMBER, TEXT, SIZE, FORCE } OptionKind;
 
@@ -26,7 +28,8 @@ enum { PLANS = CMD_TRAIN | CMD_PLAN, ALL = PLANS | CMD_PLACE | CMD_DEVICES };
 
 // clang-format off
 static const Option options[] = {
-    { "--model", "NAME", "preset to start from; `--model list` prints them", PLANS, TEXT, AT(model), 0, 0, NULL },
+    { "--model", "NAME", "preset to start from; `--model list` prints them",
+      PLANS, TEXT, AT(model), 0, 0, NULL },
     { "--layers", "N", "number of blocks", PLANS, INTEGER, AT(layers), 1, 4096, NULL },
     { "--width", "N", "channels", PLANS, INTEGER, AT(width), 1, 1 << 20, NULL },
     { "--heads", "N", "attention heads", PLANS, INTEGER, AT(heads), 1, 4096, NULL },
@@ -34,45 +37,70 @@ static const Option options[] = {
     { "--seq", "N", "positions of a sequence (the context)", PLANS, INTEGER, AT(seq), 1, 1 << 20, NULL },
     { "--batch", "N", "sequences of a micro-step", PLANS, INTEGER, AT(batch), 1, 1 << 20, NULL },
     { "--vocab", "N", "size of the vocabulary", PLANS, INTEGER, AT(vocab), 1, 1 << 24, NULL },
-    { "--dropout", "P", "of embeddings and residuals, 0 to below 1", PLANS, NUMBER, AT(dropout), 0, 0.999999, NULL },
-    { "--attn-dropout", "P", "of attention probabilities", PLANS, NUMBER, AT(attn_dropout), 0, 0.999999, NULL },
+    { "--dropout", "P", "of embeddings and residuals, 0 to below 1",
+      PLANS, NUMBER, AT(dropout), 0, 0.999999, NULL },
+    { "--attn-dropout", "P", "of attention probabilities",
+      PLANS, NUMBER, AT(attn_dropout), 0, 0.999999, NULL },
     { "--no-bias", NULL, "no biases in linear layers and layernorms", PLANS, FLAG, AT(no_bias), 0, 0, NULL },
     { "--gelu", "KIND", "tanh or erf", PLANS, TEXT, AT(gelu), 0, 0, "tanh erf" },
     { "--loss-chunk", "N", "rows of logits at a time", PLANS, INTEGER, AT(loss_chunk), 1, 1 << 30, NULL },
     { "--accum", "N", "micro-steps of an update", PLANS, INTEGER, AT(accum), 1, 1 << 20, NULL },
-    { "--device", "NAME", "cpu, cuda or cuda:N; default: cuda if there is one, else cpu", PLANS, TEXT, AT(device), 0, 0, NULL },
-    { "--dtype", "TYPE", "f32, bf16 or f16 (the cpu device: f32)", PLANS, TEXT, AT(dtype), 0, 0, "f32 bf16 f16" },
-    { "--budget", "SIZE", "most device memory: 6GiB, 512MiB, bytes, 40% of what is free to choose, or least", PLANS, SIZE, AT(budget), 0, 0, NULL },
-    { "--host-budget", "SIZE", "most pinned host memory; 0: offload nothing", PLANS, SIZE, AT(host_budget), 0, 0, NULL },
-    { "--policy", "NAME", "auto, keep, recompute, sqrt, offload or offload-inputs", PLANS, TEXT, AT(policy), 0, 0, "auto keep recompute sqrt offload offload-inputs" },
-    { "--force", "FATE:GLOB", "keep:, recompute: or offload: the activations whose names match; may be repeated", PLANS, FORCE, AT(force), 0, 0, NULL },
-    { "--profile", "FILE", "plan with these times instead of measuring; the word guess: estimate them", PLANS, TEXT, AT(profile), 0, 0, NULL },
-    { "--link", "GBPS", "cpu device: slow each copy lane to this many 1e9 bytes/s", PLANS, NUMBER, AT(link), 1e-6, 1e6, NULL },
+    { "--device", "NAME", "cpu, cuda or cuda:N; default: cuda if there is one, else cpu",
+      PLANS, TEXT, AT(device), 0, 0, NULL },
+    { "--dtype", "TYPE", "f32, bf16 or f16 (the cpu device: f32)",
+      PLANS, TEXT, AT(dtype), 0, 0, "f32 bf16 f16" },
+    { "--budget", "SIZE", "most device memory: 6GiB, 512MiB, bytes, 40% of what is free to choose, or least",
+      PLANS, SIZE, AT(budget), 0, 0, NULL },
+    { "--host-budget", "SIZE", "most pinned host memory; 0: offload nothing",
+      PLANS, SIZE, AT(host_budget), 0, 0, NULL },
+    { "--policy", "NAME", "auto, keep, recompute, sqrt, offload or offload-inputs",
+      PLANS, TEXT, AT(policy), 0, 0, "auto keep recompute sqrt offload offload-inputs" },
+    { "--force", "FATE:GLOB",
+      "keep:, recompute: or offload: the activations whose names match; may be repeated",
+      PLANS, FORCE, AT(force), 0, 0, NULL },
+    { "--profile", "FILE", "plan with these times instead of measuring; the word guess: estimate them",
+      PLANS, TEXT, AT(profile), 0, 0, NULL },
+    { "--link", "GBPS", "cpu device: slow each copy lane to this many 1e9 bytes/s",
+      PLANS, NUMBER, AT(link), 1e-6, 1e6, NULL },
     { "--plan", "FILE", "use this plan", PLANS, TEXT, AT(plan), 0, 0, NULL },
     { "--dump", "FILE", "save the plan", PLANS, TEXT, AT(dump), 0, 0, NULL },
-    { "--trace", "FILE", "predicted timeline as a Chrome trace (opens in Perfetto)", CMD_PLAN, TEXT, AT(trace), 0, 0, NULL },
+    { "--trace", "FILE", "predicted timeline as a Chrome trace (opens in Perfetto)",
+      CMD_PLAN, TEXT, AT(trace), 0, 0, NULL },
     { "--list", NULL, "print the plan, one step a line", CMD_PLAN, FLAG, AT(list), 0, 0, NULL },
-    { "--data", "FILE", "text to learn from; its bytes are the tokens", CMD_TRAIN, TEXT, AT(data), 0, 0, NULL },
-    { "--val-data", "FILE", "text to validate on; default: the last 10 % of --data", CMD_TRAIN, TEXT, AT(val_data), 0, 0, NULL },
+    { "--data", "FILE", "text to learn from; its bytes are the tokens",
+      CMD_TRAIN, TEXT, AT(data), 0, 0, NULL },
+    { "--val-data", "FILE", "text to validate on; default: the last 10 % of --data",
+      CMD_TRAIN, TEXT, AT(val_data), 0, 0, NULL },
     { "--steps", "N", "updates (default 500)", CMD_TRAIN, INTEGER, AT(steps), 1, 1e12, NULL },
     { "--lr", "X", "learning rate after warm-up (default 0.0003)", CMD_TRAIN, NUMBER, AT(lr), 0, 1e6, NULL },
-    { "--warmup", "N", "steps of linear warm-up (default: a twentieth of the steps)", CMD_TRAIN, INTEGER, AT(warmup), 0, 1e12, NULL },
-    { "--schedule", "KIND", "constant, linear or cosine (default) down to --min-lr", CMD_TRAIN, TEXT, AT(schedule), 0, 0, "constant linear cosine" },
-    { "--min-lr", "X", "learning rate at the last step (default: a tenth of --lr)", CMD_TRAIN, NUMBER, AT(min_lr), 0, 1e6, NULL },
+    { "--warmup", "N", "steps of linear warm-up (default: a twentieth of the steps)",
+      CMD_TRAIN, INTEGER, AT(warmup), 0, 1e12, NULL },
+    { "--schedule", "KIND", "constant, linear or cosine (default) down to --min-lr",
+      CMD_TRAIN, TEXT, AT(schedule), 0, 0, "constant linear cosine" },
+    { "--min-lr", "X", "learning rate at the last step (default: a tenth of --lr)",
+      CMD_TRAIN, NUMBER, AT(min_lr), 0, 1e6, NULL },
     { "--weight-decay", "X", "of AdamW, for matrices", CMD_TRAIN, NUMBER, AT(weight_decay), 0, 1e3, NULL },
     { "--beta1", "X", "of AdamW", CMD_TRAIN, NUMBER, AT(beta1), 0, 0.9999999, NULL },
     { "--beta2", "X", "of AdamW", CMD_TRAIN, NUMBER, AT(beta2), 0, 0.9999999, NULL },
-    { "--clip", "X", "largest global norm of the gradient; 0: no clipping", CMD_TRAIN, NUMBER, AT(clip), 0, 1e9, NULL },
-    { "--eval-every", "N", "validate every N steps; 0 (default): at the end only", CMD_TRAIN, INTEGER, AT(eval_every), 0, 1e12, NULL },
-    { "--eval-batches", "N", "batches of a validation (default 20)", CMD_TRAIN, INTEGER, AT(eval_batches), 1, 1e9, NULL },
-    { "--seed", "N", "of weights, data order, dropout and sampling (default 0)", PLANS, INTEGER, AT(seed), 0, 9e15, NULL },
-    { "--verify", NULL, "also run step 1 keeping everything and compare all gradients bit by bit", CMD_TRAIN, FLAG, AT(verify), 0, 0, NULL },
+    { "--clip", "X", "largest global norm of the gradient; 0: no clipping",
+      CMD_TRAIN, NUMBER, AT(clip), 0, 1e9, NULL },
+    { "--eval-every", "N", "validate every N steps; 0 (default): at the end only",
+      CMD_TRAIN, INTEGER, AT(eval_every), 0, 1e12, NULL },
+    { "--eval-batches", "N", "batches of a validation (default 20)",
+      CMD_TRAIN, INTEGER, AT(eval_batches), 1, 1e9, NULL },
+    { "--seed", "N", "of weights, data order, dropout and sampling (default 0)",
+      PLANS, INTEGER, AT(seed), 0, 9e15, NULL },
+    { "--verify", NULL, "also run step 1 keeping everything and compare all gradients bit by bit",
+      CMD_TRAIN, FLAG, AT(verify), 0, 0, NULL },
     { "--metrics", "FILE", "one JSON line a step", CMD_TRAIN, TEXT, AT(metrics), 0, 0, NULL },
     { "--sample", "N", "print N bytes of text at the end", CMD_TRAIN, INTEGER, AT(sample), 0, 1e7, NULL },
-    { "--sample-every", "N", "print a sample every N steps too", CMD_TRAIN, INTEGER, AT(sample_every), 0, 1e12, NULL },
+    { "--sample-every", "N", "print a sample every N steps too",
+      CMD_TRAIN, INTEGER, AT(sample_every), 0, 1e12, NULL },
     { "--temperature", "X", "of sampling (default 0.8)", CMD_TRAIN, NUMBER, AT(temperature), 0, 100, NULL },
-    { "--capacity", "SIZE", "bytes (or units of the file) that the buffers must fit", CMD_PLACE, SIZE, AT(capacity), 0, 0, NULL },
-    { "--seconds", "S", "search at most this long (default 1)", CMD_PLACE, NUMBER, AT(seconds), 0, 1e6, NULL },
+    { "--capacity", "SIZE", "bytes (or units of the file) that the buffers must fit",
+      CMD_PLACE, SIZE, AT(capacity), 0, 0, NULL },
+    { "--seconds", "S", "search at most this long (default 1)",
+      CMD_PLACE, NUMBER, AT(seconds), 0, 1e6, NULL },
     { "-o", "FILE", "write the input's columns and an offset", CMD_PLACE, TEXT, AT(output), 0, 0, NULL },
     { "--quiet", NULL, "no progress", ALL, FLAG, AT(quiet), 0, 0, NULL },
     { "--json", NULL, "one JSON document on stdout, progress on stderr", ALL, FLAG, AT(json), 0, 0, NULL },
@@ -110,6 +138,17 @@ int refuse(const Options *o, const char *format, ...)
     fputc('\n', stderr);
     va_end(args);
     return EXIT_BAD_INPUT;
+}
+
+int check_writable(const Options *o, const char *option, const char *path)
+{
+    if (!path) return EXIT_DONE;
+    bool there = access(path, F_OK) == 0;
+    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0) return refuse(o, "%s %s cannot be written: %s", option, path, strerror(errno));
+    close(file);
+    if (!there) unlink(path);
+    return EXIT_DONE;
 }
 
 /* ---- names that resemble each other --------------------------------------- */

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the program returns; see program.md's list in docs/how-it-works.md. */
+/* What the program returns; docs/how-it-works.md lists them. */
 enum {
     EXIT_DONE = 0,
     EXIT_WORLD = 1,      /* the world failed during the run: I/O, device      */
@@ -76,5 +76,8 @@ bool size_parse(const char *text, Size *out);
 /* Say on stderr what is wrong with the input, as one paragraph that begins with the command.
  * Returns EXIT_BAD_INPUT. */
 int refuse(const Options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Refuse a path that cannot be written; leaves no trace. NULL is fine. */
+int check_writable(const Options *o, const char *option, const char *path);
 
 #endif

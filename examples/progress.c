@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "examples/report.h"
+#include "examples/output.h"
 #include "runtime/report/account.h"
 
 enum { PLAIN_LINES = 20 }; /* of a whole run, where there is no terminal */

@@ -1,4 +1,5 @@
-/* progress.h - what a run says while it works: a line on a terminal, lines elsewhere, JSON lines in a file. */
+/* progress.h - what a run says while it works: one line on a terminal, lines elsewhere, and JSON lines
+ * in a file. */
 #ifndef TIDE_EXAMPLES_PROGRESS_H
 #define TIDE_EXAMPLES_PROGRESS_H
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* report.h - what a session planned, as JSON and in words. */
 #ifndef TIDE_EXAMPLES_REPORT_H
 #define TIDE_EXAMPLES_REPORT_H
-#include <jansson.h>
+#include <stdio.h>
+#include "examples/output.h"
 #include "examples/session.h"
 
 /* A step is all micro-steps of an update and the update; the statistics of a plan are those of one
@@ -15,12 +16,5 @@ json_t *plan_json(const Session *s);
 void plan_headline(const Session *s, FILE *to);
 /* Predicted times, traffic, and what keep-everything would take. */
 void plan_summary(const Session *s, FILE *to);
-
-/* null where a number is infinite or none. A new reference. */
-json_t *json_number(double x);
-/* 16 hexadecimal digits. A new reference. */
-json_t *json_hash(uint64_t hash);
-/* Print a document on stdout and drop it. Exit code. */
-int json_emit(const Options *o, json_t *document);
 
 #endif

@@ -1,31 +1,17 @@
 /* session.c - from options to a checked plan, refusing what cannot be. */
 #include "examples/session.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include "runtime/base.h"
 #include "runtime/report/account.h"
 
-enum { PROFILE_REPEATS = 3 };
+enum { PROFILE_REPEATS = 9 };
 
 int session_fail(const Session *s, TideStatus status)
 {
     refuse(s->options, "%s", tide_message(s->tide));
     return status == TIDE_NO_PLAN ? EXIT_NO_PLAN : EXIT_BAD_INPUT;
-}
-
-int check_writable(const Options *o, const char *option, const char *path)
-{
-    if (!path) return EXIT_DONE;
-    bool there = access(path, F_OK) == 0;
-    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (file < 0) return refuse(o, "%s %s cannot be written: %s", option, path, strerror(errno));
-    close(file);
-    if (!there) unlink(path);
-    return EXIT_DONE;
 }
 
 /* ---- device and model --------------------------------------------------------- */
@@ -71,8 +57,8 @@ static int refuse_model(const Options *o)
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", n ? " " : "", names[n]);
     if (!o->model) return refuse(o, "--model is missing; the presets are: %s", list);
     near = nearest_name(o->model, names, n);
-    return refuse(o, "there is no model %s%s%s%s; the presets are: %s", o->model,
-                  near ? "; did you mean " : "", near ? near : "", near ? "?" : "", list);
+    return refuse(o, "there is no model %s%s%s%s The presets are: %s", o->model,
+                  near ? "; did you mean " : ".", near ? near : "", near ? "?" : "", list);
 }
 
 static void override_number(int *field, int64_t given)

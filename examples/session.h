@@ -35,7 +35,5 @@ TideStatus session_replan(Session *s, TideBudget budget, TidePlan **out);
 
 /* Say what a call of the library left as its message; the exit code for its status. */
 int session_fail(const Session *s, TideStatus status);
-/* Refuse a path that cannot be written; leaves no trace. NULL is fine. */
-int check_writable(const Options *o, const char *option, const char *path);
 
 #endif

@@ -35,8 +35,8 @@ static int refuse_command(const char *word)
 
     for (int i = 0; i < N_COMMANDS; i++) names[i] = command_name(commands[i].command);
     near = nearest_name(word, names, N_COMMANDS);
-    fprintf(stderr, "tide: there is no command '%s'%s%s%s; the commands are train, plan, place and devices\n",
-            word, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    fprintf(stderr, "tide: there is no command '%s'%s%s%s The commands are train, plan, place and devices.\n",
+            word, near ? "; did you mean " : ".", near ? near : "", near ? "?" : "");
     return EXIT_BAD_INPUT;
 }
 

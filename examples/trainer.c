@@ -12,7 +12,8 @@ TideStatus trainer_new(Session *s, const TidePlan *plan, const Text *text, Train
     *t = (Trainer){ .session = s, .text = text, .seed = (uint64_t)s->options->seed };
     TRY(tide_run_new(s->model->program, plan, &t->run));
     TRY(model_init(s->model, t->run, t->seed));
-    return loader_new(s->tide, &s->model->config, text->train, t->seed, 0, &t->loader);
+    return loader_new(s->tide, &s->model->config, (LoaderStart){ .tokens = text->train, .seed = t->seed },
+                      &t->loader);
 }
 
 void trainer_close(Trainer *t)

@@ -29,6 +29,12 @@ typedef struct Kernel {
     TideStatus (*run)(const KernelCall *c);
     /* Bytes of scratch, a function of shapes and attributes alone. NULL: none. */
     size_t     (*scratch)(const Node *n, const Tensor *const *in, const Tensor *const *out);
+    /* Choose and build, before the first step, what calls of these shapes need: a library's algorithm,
+     * timed against others unless the numerics record names one. Called once for each distinct node
+     * with addresses as run() will get them, whose bytes it may overwrite, scratch included; may
+     * allocate on the host and waits for its work. NULL: nothing to prepare. A run() that was not
+     * prepared builds what it lacks without timing. */
+    TideStatus (*prepare)(const KernelCall *c);
 } Kernel;
 
 typedef struct MemoryInfo {
@@ -89,6 +95,13 @@ typedef struct Backend {
     TideStatus (*capture_end)(Stream *s, Capture **out);
     TideStatus (*capture_replay)(Capture *c, Stream *s);
     void       (*capture_free)(Capture *c);
+
+    /* The numerics record: which algorithms the libraries use for which shape, as JSON text that the
+     * caller frees; NULL without memory. Load adopts a record before anything is prepared: TIDE_BAD_FILE
+     * if it is malformed, made with other versions, or disagrees with what is in use. Both NULL: this
+     * device makes no choices. */
+    char      *(*numerics_save)(Device *d);
+    TideStatus (*numerics_load)(Device *d, const char *json);
 } Backend;
 
 extern const Backend cpu_backend;

@@ -217,6 +217,7 @@ TideStatus tide_read_previous(TideRun *r, TideTensor x, void *to, size_t bytes)
 {
     SectionRun *sr = newest_with(r, x.id);
 
+    (void)bytes;
     assert(bytes == r->program->tensors[x.id]->bytes);
     assert(sr && sr->issued >= 2);
     return read_stage(r, sr, sr->issued - 2, x, to);
@@ -373,6 +374,9 @@ static TideStatus prepare_section(TideRun *r, SectionRun *sr)
             used += 2 * (size_t)(node->n_in + node->n_out);
             sr->launch_of[i] = (int)n++;
         }
+    for (size_t i = 0; i < n; i++)
+        if (sr->launches[i].kernel->prepare)
+            TRY(failed(r, sr->launches[i].kernel->prepare(&sr->launches[i].call), sr->launches[i].call.node->name));
     TRY(poison_prepare(r, sr));
     for (int i = 0; i < 2; i++) TRY(failed(r, r->be->event_new(r->device, &sr->done[i]), "event"));
     return TIDE_OK;
@@ -405,8 +409,8 @@ TideStatus tide_run_new(const TideProgram *p, const TidePlan *plan, TideRun **ou
     r->no_graph = p->tide->options.no_graph;
     TideStatus status = make_arenas(r);
     if (!status) status = make_events(r);
+    if (!status) status = make_sections(r); /* preparing kernels may write anywhere */
     if (!status) status = clear_arena(r);
-    if (!status) status = make_sections(r);
     if (status)
         tide_run_free(r);
     else

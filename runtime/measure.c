@@ -150,7 +150,9 @@ static TideStatus time_node(const Bench *b, const Node *n, double *seconds)
                         .stream = b->lane[0],
                         .device = b->device };
     TideStatus status = fill_inputs(b, n, info, pointer);
-    if (!status) status = failed(b, time_call(b, b->be->kernels[n->op->id], &call, seconds), n->name);
+    const Kernel *k = b->be->kernels[n->op->id];
+    if (!status && k->prepare) status = failed(b, k->prepare(&call), n->name);
+    if (!status) status = failed(b, time_call(b, k, &call, seconds), n->name);
     b->be->device_free(b->device, memory, bytes);
     return status;
 }

@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . tests/setup.sh
 
-need_packages gcc libc6-dev clang cmake ninja-build pkg-config libopenblas-dev libjansson-dev libcriterion-dev
+need_packages gcc libc6-dev clang cmake ninja-build pkg-config libopenblas-dev libjansson-dev libcriterion-dev libomp-dev
 
 jobs=$(nproc)
 export CTEST_OUTPUT_ON_FAILURE=1

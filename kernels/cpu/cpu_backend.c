@@ -1,9 +1,9 @@
 /* cpu_backend.c - the CPU as a device: two separate kinds of memory, lanes that are threads, and
  * kernels that loop. Nothing here is a shortcut that a GPU would not have. */
+#include "kernels/cpu/cpu_gemm.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/cpu_memory.h"
 #include "kernels/cpu/cpu_stream.h"
-#include <cblas.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 
 struct Device {
     TideDeviceOptions options;
-    pthread_mutex_t lock;  /* of what follows; kernels fail on their lane's thread */
+    pthread_mutex_t lock; /* of what follows; kernels fail on their lane's thread */
     char message[512];
-    size_t taken;          /* bytes of device_alloc() not yet freed                */
+    size_t taken; /* bytes of device_alloc() not yet freed                */
     char versions[256];
 };
 
@@ -41,8 +41,8 @@ static TideStatus open_device(int ordinal, TideDeviceOptions options, Device **o
         return TIDE_NO_MEMORY;
     }
     d->options = options;
-    openblas_set_num_threads(1); /* its bits change with its threads; our loops run over tiles */
-    snprintf(d->versions, sizeof d->versions, "cpu, %s", openblas_get_config());
+    gemm_setup();
+    snprintf(d->versions, sizeof d->versions, "cpu, %s", gemm_versions());
     *out = d;
     return TIDE_OK;
 }
@@ -59,7 +59,10 @@ static const char *message(const Device *d)
     return d ? d->message : "the CPU device is \"cpu\" or \"cpu:0\", and opening it takes some memory";
 }
 
-static const char *versions(const Device *d) { return d->versions; }
+static const char *versions(const Device *d)
+{
+    return d->versions;
+}
 
 static TideStatus memory(Device *d, MemoryInfo *out)
 {
@@ -110,7 +113,7 @@ static void device_free(Device *d, void *p, size_t bytes)
 static TideStatus new_stream(Device *d, int priority, Stream **out)
 {
     (void)priority;
-    TideStatus status = stream_new(d, d->options.link_bytes_per_second, out);
+    TideStatus status = stream_new(d, &d->options, out);
     if (status) cpu_fail(d, "no memory or no thread for another stream");
     return status;
 }
@@ -124,6 +127,11 @@ static TideStatus new_event(Device *d, Event **out)
 
 const Backend cpu_backend = {
     .name = "cpu",
+    /* Two cores of a server. Without it every guess is infinite, and nothing is measured. */
+    .rough = { .flops_per_second = 1e11,
+               .bytes_per_second = 1e10,
+               .link_bytes_per_second = 5e9,
+               .launch_seconds = 5e-6 },
     .alignment = CPU_ALIGNMENT,
     .kernels = cpu_kernels,
     .types = 1u << TIDE_F32 | 1u << TIDE_I32,

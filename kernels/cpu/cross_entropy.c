@@ -1,14 +1,7 @@
-/* cross_entropy.c - one row at a time: largest logit, sum of exponentials, loss. */
+/* cross_entropy.c - one row at a time; see softmax_row.h. */
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/softmax_row.h"
 #include "kernels/ops/shape.h"
-
-static float row_loss(const float *x, int32_t target, const TideClasses *a)
-{
-    if (target == a->ignore || target < 0 || target >= a->vocab) return 0.0f;
-    float max = row_max(x, a->vocab);
-    return (float)(log(row_exp(x, NULL, a->vocab, max)) + (double)max - (double)x[target]);
-}
 
 static TideStatus run(const KernelCall *c)
 {
@@ -19,7 +12,10 @@ static TideStatus run(const KernelCall *c)
     int64_t rows = shape_rows(c->in_info[0]->shape), width = shape_width(c->in_info[0]->shape);
 
 #pragma omp parallel for
-    for (int64_t r = 0; r < rows; r++) losses[r] = row_loss(logits + r * width, targets[r], a);
+    for (int64_t r = 0; r < rows; r++) {
+        bool counts = target_counts(targets[r], a->vocab, a->ignore);
+        losses[r] = counts ? (float)row_loss(logits + r * width, NULL, a->vocab, targets[r]).loss : 0.0f;
+    }
     return TIDE_OK;
 }
 

@@ -8,18 +8,17 @@
 /* x [width]: logits that become their gradient. Returns the loss. */
 static float gradient_row(float *x, int64_t width, int32_t target, const TideClasses *a, float loss_scale)
 {
-    if (target == a->ignore || target < 0 || target >= a->vocab) {
+    if (!target_counts(target, a->vocab, a->ignore)) {
         memset(x, 0, (size_t)width * sizeof *x);
         return 0.0f;
     }
-    float max = row_max(x, a->vocab), logit = x[target];
-    double sum = row_exp(x, x, a->vocab, max), share = (double)x[target] / sum;
-    float scale = (float)((double)loss_scale / sum);
+    RowLoss l = row_loss(x, x, a->vocab, target);
+    float scale = (float)((double)loss_scale / l.sum);
 
     for (int64_t i = 0; i < a->vocab; i++) x[i] *= scale;
-    x[target] = (float)((share - 1.0) * (double)loss_scale);
+    x[target] = (float)(-l.rest / l.sum * (double)loss_scale); /* softmax - 1, without the difference */
     memset(x + a->vocab, 0, (size_t)(width - a->vocab) * sizeof *x);
-    return (float)(log(sum) + (double)max - (double)logit);
+    return (float)l.loss;
 }
 
 static TideStatus run(const KernelCall *c)

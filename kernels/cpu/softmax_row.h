@@ -1,5 +1,5 @@
 /* softmax_row.h - what cross_entropy and cross_entropy_grad share, so that both give the same
- * losses: the largest logit of a row, the exponentials above it, their sum. */
+ * losses: the largest logit of a row, the exponentials under it, their sums. */
 #ifndef TIDE_SOFTMAX_ROW_H
 #define TIDE_SOFTMAX_ROW_H
 #include "kernels/cpu/cpu_math.h"
@@ -43,6 +43,31 @@ static inline double row_exp(const float *x, float *e, int64_t n, float max)
         sum += (double)lanes_total(s);
     }
     return sum;
+}
+
+/* The loss of a row of n logits, and the sums of its exponentials. */
+typedef struct RowLoss {
+    double loss, rest, sum;
+} RowLoss; /* rest: without the target's */
+
+/* The exponentials of all but the target go to e, which may be x, or NULL. The target stands apart
+ * because a confident row would lose its small loss and gradient in 1 + rest. */
+static inline RowLoss row_loss(const float *x, float *e, int64_t n, int32_t target)
+{
+    double logit = (double)x[target], max = (double)row_max(x, n), own = exp(logit - max);
+    int64_t after = target + 1;
+    double rest =
+        row_exp(x, e, target, (float)max) + row_exp(x + after, e ? e + after : NULL, n - after, (float)max);
+
+    return (RowLoss){ .loss = own > 0.25 ? log1p(rest / own) : log(rest + own) + max - logit,
+                      .rest = rest,
+                      .sum = rest + own };
+}
+
+/* Does the row count? The host refuses targets outside, but no kernel may follow one. */
+static inline int target_counts(int32_t target, int32_t vocab, int32_t ignore)
+{
+    return target != ignore && target >= 0 && target < vocab;
 }
 
 #endif

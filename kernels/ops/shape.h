@@ -56,6 +56,8 @@ static inline void infer_like(Tensor *t, const Tensor *other)
     t->shape = other->shape;
 }
 
+typedef struct LinearDxAttr { TideRows rows; TideShape x; } LinearDxAttr; /* x: the shape of dx */
+typedef struct GeluAttr { bool erf; } GeluAttr;
 typedef struct FillAttr {
     double value;
 } FillAttr;

@@ -1,0 +1,54 @@
+/* linear_dx.c - the gradient of a linear layer's input: dx = dy * weight.
+ *
+ *     in   dy [.., N], weight [N, K], dx of the blocks before this one, or left out
+ *     out  dx, of the shape of x: rows [x_first, x_first + count) from rows [y_first, ..) of dy
+ *
+ * x itself is no input: only its shape matters, and it need not live until here. */
+#include "kernels/ops/shape.h"
+
+static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
+{
+    const LinearDxAttr *a = (const LinearDxAttr *)n->attr.bytes;
+    const Tensor *dy = in[0], *weight = in[1];
+    int64_t count = a->rows.count ? a->rows.count : shape_rows(a->x);
+
+    if (!is_float(dy) || dy->shape.n < 1 || weight->shape.n != 2 || a->x.n < 1) return false;
+    if (shape_width(dy->shape) != weight->shape.dim[0] || shape_width(a->x) != weight->shape.dim[1])
+        return false;
+    if (a->rows.x_first + count > shape_rows(a->x) || a->rows.y_first + count > shape_rows(dy->shape))
+        return false;
+    if (in[2] && !shape_equal(in[2]->shape, a->x)) return false;
+    out[0].type = dy->type;
+    out[0].shape = a->x;
+    return count > 0 && a->rows.x_first >= 0 && a->rows.y_first >= 0;
+}
+
+static double flops(const Node *n, const Tensor *const *in, const Tensor *const *out)
+{
+    const LinearDxAttr *a = (const LinearDxAttr *)n->attr.bytes;
+    int64_t count = a->rows.count ? a->rows.count : shape_rows(a->x);
+
+    (void)out;
+    return 2.0 * (double)count * (double)shape_elements(in[1]->shape);
+}
+
+const OpDesc op_linear_dx = {
+    .name = "linear_dx", .id = OP_linear_dx, .n_out = 1, .infer = infer, .flops = flops
+};
+
+TideTensor tide_linear_dx(TideGraph *g, TideTensor dy, TideTensor weight, TideTensor x, TideTensor dx,
+                          TideRows rows)
+{
+    TideTensor in[] = { dy, weight, dx };
+    const Tensor *xt = graph_tensor(g, x);
+    LinearDxAttr attr = { .rows = rows };
+
+    if (!xt) return (TideTensor){ 0 };
+    attr.x = xt->shape;
+    return graph_append(g, (NodeSpec){ .op = &op_linear_dx,
+                                       .in = in,
+                                       .n_in = 3,
+                                       .out = { dx },
+                                       .attr = &attr,
+                                       .attr_bytes = sizeof attr });
+}
