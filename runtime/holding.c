@@ -48,16 +48,21 @@ Holding *graph_holding(const TideGraph *g, Pool *pool)
     Holding *h = pool_new(pool, (size_t)p->n_tensors, sizeof *h);
     Access *a = pool_new(pool, (size_t)p->n_tensors, sizeof *a);
     bool *carried = pool_new(pool, (size_t)p->n_tensors, sizeof *carried);
+    bool *written = pool_new(pool, (size_t)p->n_tensors, sizeof *written);
 
-    if (!h || !a || !carried) return NULL;
+    if (!h || !a || !carried || !written) return NULL;
     for (int i = 0; i < p->n_graphs; i++) {
         find_accesses(p->graphs[i], a);
-        for (int id = 1; id < p->n_tensors; id++)
-            if (reads_first(&a[id]) && a[id].write != INT_MAX) carried[id] = true;
+        for (int id = 1; id < p->n_tensors; id++) {
+            if (a[id].write == INT_MAX) continue;
+            written[id] = true;
+            if (reads_first(&a[id])) carried[id] = true;
+        }
     }
     find_accesses(g, a);
     for (int id = 1; id < p->n_tensors; id++) {
-        if (p->tensors[id]->kind != TIDE_GRADIENT) carried[id] = true;
+        /* A gradient that no graph writes is zero for good. */
+        if (p->tensors[id]->kind != TIDE_GRADIENT || !written[id]) carried[id] = true;
         h[id] = (Holding){ carried[id] || reads_first(&a[id]), carried[id] || a[id].write != INT_MAX };
     }
     return h;

@@ -228,23 +228,44 @@ static void move_to_turn(int *order, int from, int to)
     order[to] = span;
 }
 
-/* Give an earlier turn to a span that reaches the height, and sometimes to another one. */
-static void disturb(Placer *p)
+/* Give an earlier turn to one span that reaches the height, wherever the search for it begins. */
+static void promote_highest(Placer *p)
 {
     int n = p->n_free, start = (int)next_random(p, (uint32_t)n);
 
-    memcpy(p->order, p->best_order, (size_t)n * sizeof *p->order);
     for (int k = 0; k < n; k++) {
         int turn = (start + k) % n;
         const Span *s = &p->spans[p->order[turn]];
         if (align_up(p->best[p->order[turn]] + s->bytes, p->how.alignment) < p->height || !turn) continue;
         move_to_turn(p->order, turn, (int)next_random(p, (uint32_t)turn));
-        break;
+        return;
     }
-    if (next_random(p, 2)) {
-        int turn = (int)next_random(p, (uint32_t)n);
-        if (turn) move_to_turn(p->order, turn, (int)next_random(p, (uint32_t)turn));
+}
+
+/* Give an earlier turn to about half of the spans that reach above the bound. */
+static void promote_high(Placer *p)
+{
+    uint32_t reach = 1 + next_random(p, (uint32_t)p->n_free);
+
+    for (int turn = 1; turn < p->n_free; turn++) {
+        const Span *s = &p->spans[p->order[turn]];
+        bool high = align_up(p->best[p->order[turn]] + s->bytes, p->how.alignment) > p->bound;
+        if (!high || next_random(p, 2)) continue;
+        int back = (int)next_random(p, reach);
+        move_to_turn(p->order, turn, turn > back ? turn - back : 0);
     }
+}
+
+/* Another order, near that of the lowest placement. */
+static void disturb(Placer *p)
+{
+    memcpy(p->order, p->best_order, (size_t)p->n_free * sizeof *p->order);
+    if (next_random(p, 2))
+        promote_highest(p);
+    else
+        promote_high(p);
+    int turn = next_random(p, 2) ? (int)next_random(p, (uint32_t)p->n_free) : 0;
+    if (turn) move_to_turn(p->order, turn, (int)next_random(p, (uint32_t)turn));
 }
 
 static void search(Placer *p)

@@ -76,8 +76,9 @@ bool proof_runs_once(const Proof *pr, const Node *n);
 
 /* plan_check_graph.c: fill fact, wanted and wanted_at of the section's graph; carried: [n_tensors]. */
 void proof_read_graph(Proof *pr, const bool *carried);
-/* Which gradients keep something from one run of a graph to the next: some graph reads them first
- * and writes them. fact: [n_tensors] of room. */
+/* Which persistent tensors keep something from one run of a graph to the next: all but gradients, and
+ * those gradients that some graph reads first and writes, or that no graph writes (zeros for good).
+ * fact: [n_tensors] of room; carried: [n_tensors] of false. */
 void proof_find_carried(const TideProgram *p, Fact *fact, bool *carried);
 
 /* The chapters of the proof of a section, in this order; each demands that those before it passed. */

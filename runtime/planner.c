@@ -16,7 +16,7 @@
 #include "runtime/planner.h"
 #include "runtime/profile.h"
 
-enum { HOME_ALIGNMENT = 256, SLACK = 128, OTHER_ORDERS = 16 };
+enum { HOME_ALIGNMENT = 256, SLACK = 128 };
 
 static double wall_clock(void)
 {
@@ -102,7 +102,7 @@ static TideStatus place_others(Planner *pl)
         size_t bound = least_bound(w->evaluator, keep);
         if (bound > pl->bound) pl->bound = bound;
         Score score = evaluate(w->evaluator, keep, SIZE_MAX);
-        if (layout_place(w->layout, w->evaluator->schedule, score.peak + score.peak / SLACK, OTHER_ORDERS))
+        if (layout_place(w->layout, w->evaluator->schedule, score.peak + score.peak / SLACK))
             return no_memory(pl->program);
         if (w->layout->height <= pl->others) continue;
         pl->others = w->layout->height;

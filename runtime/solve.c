@@ -9,7 +9,6 @@
 #include "runtime/planner.h"
 
 enum {
-    PLACE_ORDERS = 8,     /* orders to try when a solution is placed, besides the usual ones */
     TIGHTEN_ROUNDS = 6,
     EFFORT = 150,        /* evaluations to polish one search                               */
     EFFORT_AGAIN = 60,    /* the same, at a lower limit                                     */
@@ -42,7 +41,7 @@ TideStatus planner_apply(Planner *pl, const Solution *s)
     GraphWork *w = &pl->work[0];
 
     evaluate(w->evaluator, s->fates, s->live_limit);
-    return layout_place(w->layout, w->evaluator->schedule, s->enough, PLACE_ORDERS) ? no_memory(pl) : TIDE_OK;
+    return layout_place(w->layout, w->evaluator->schedule, s->enough) ? no_memory(pl) : TIDE_OK;
 }
 
 /* ---- Fitting given fates -------------------------------------------------- */

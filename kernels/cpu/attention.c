@@ -11,73 +11,69 @@ typedef struct Softmax {
 } Softmax;
 
 /* Turn scores into exp(score - maximum), with the maximum raised where this block asks for it. */
-static void exponentiate(Softmax *w, int keys, bool diagonal)
+static void exponentiate(const Pair *p, Softmax *w)
 {
     _Alignas(64) float most[BLOCK];
 
     memcpy(most, w->most, sizeof most);
-    for (int j = 0; j < keys; j++) {
+    for (int j = 0; j < p->key_rows; j++) {
         const float *row = w->scores + j * BLOCK;
-        for (int i = first_query(diagonal, j); i < BLOCK; i++) most[i] = row[i] > most[i] ? row[i] : most[i];
+        for (int i = first_query(p, j); i < BLOCK; i++) most[i] = row[i] > most[i] ? row[i] : most[i];
     }
     for (int i = 0; i < BLOCK; i++) {
         w->rescale[i] = math_exp(w->most[i] - most[i]);
         w->most[i] = most[i];
         w->sum[i] *= w->rescale[i];
     }
-    for (int j = 0; j < keys; j++) {
+    for (int j = 0; j < p->key_rows; j++) {
         float *row = w->scores + j * BLOCK;
-        for (int i = first_query(diagonal, j); i < BLOCK; i++) {
+        for (int i = first_query(p, j); i < BLOCK; i++) {
             row[i] = math_exp(row[i] - most[i]);
             w->sum[i] += row[i];
         }
     }
 }
 
-/* Fold keys [first, first + n) into the running rows. */
-static void fold_keys(const Heads *s, Softmax *w, int64_t row, int64_t first, int queries, int n, bool diagonal)
+/* Fold a block of keys into the running rows. */
+static void fold_keys(const Pair *p, Softmax *w)
 {
-    int keys = round_up(n, GROUP), rows = round_up(queries, GROUP);
+    int padded = p->s->padded;
 
-    product((Product){ .m = keys, .n = BLOCK, .k = s->width, .a = w->keys, .a_row = s->padded, .a_term = 1,
-                       .b = w->queries, .ldb = BLOCK, .c = w->scores, .ldc = BLOCK,
-                       .trim = diagonal ? COLUMNS_FROM_ROW : WHOLE });
-    if (diagonal) mask_future(w->scores, keys);
-    exponentiate(w, keys, diagonal);
-    if (s->threshold) {
-        dropout_mask(s, row, first, queries, n, w->mask);
-        for (int e = 0; e < keys * BLOCK; e++) w->scores[e] = w->mask[e] > 0 ? w->scores[e] * w->mask[e] : 0.0f;
+    multiply_keys(p, w->keys, w->queries, w->scores);
+    mask_future(p, w->scores);
+    exponentiate(p, w);
+    if (p->s->threshold) {
+        dropout_mask(p, w->mask);
+        for (int e = 0; e < p->key_rows * BLOCK; e++) w->scores[e] = survive(w->scores[e], w->mask[e]);
     }
-    for (int i = 0; first && i < rows; i++)
-        for (int d = 0; d < s->padded; d++) w->out[i * s->padded + d] *= w->rescale[i];
-    product((Product){ .m = rows, .n = s->padded, .k = keys, .a = w->scores, .a_row = 1, .a_term = BLOCK,
-                       .b = w->values, .ldb = s->padded, .c = w->out, .ldc = s->padded, .add = first > 0,
-                       .trim = diagonal ? TERMS_TO_ROW : WHOLE });
+    for (int i = 0; p->key && i < p->rows; i++)
+        for (int d = 0; d < padded; d++) w->out[i * padded + d] *= w->rescale[i];
+    sum_over_keys(p, w->scores, w->values, w->out);
 }
 
-/* Queries [first, first + BLOCK) of head h in sequence b. */
-static void attend(const Heads *s, const float *qkv, float *o, float *lse, int64_t b, int h, int64_t first)
+/* The block of queries of p against all keys up to it. */
+static void attend(Pair p, const KernelCall *c)
 {
+    const Heads *s = p.s;
+    const float *qkv = c->in[0];
+    float *o = (float *)c->out[0] + out_at(s, p.b, p.query, p.h), *lse = (float *)c->out[1] + p.row;
     Softmax w;
-    int g = h / (s->heads / s->kv_heads);
-    int queries = (int)(s->length - first < BLOCK ? s->length - first : BLOCK);
-    int64_t row = (b * s->heads + h) * s->length + first;
 
     for (int i = 0; i < BLOCK; i++) {
         w.most[i] = -INFINITY;
         w.sum[i] = 0;
     }
-    pack_turned(s, qkv + query_at(s, b, first, h), s->stride, queries, s->scale, w.queries);
-    for (int64_t j = 0; j <= first; j += BLOCK) {
-        int n = j == first ? queries : BLOCK;
-        pack_rows(s, qkv + key_at(s, b, j, g), s->stride, n, w.keys);
-        pack_rows(s, qkv + value_at(s, b, j, g), s->stride, n, w.values);
-        fold_keys(s, &w, row, j, queries, n, j == first);
+    pack_turned(s, (Rows){ qkv + query_at(s, p.b, p.query, p.h), s->stride, p.queries }, s->scale, w.queries);
+    for (int64_t key = 0; key <= p.query; key += BLOCK) {
+        pair_meet(&p, key);
+        pack_rows(s, (Rows){ qkv + key_at(s, p.b, key, p.g), s->stride, p.keys }, w.keys);
+        pack_rows(s, (Rows){ qkv + value_at(s, p.b, key, p.g), s->stride, p.keys }, w.values);
+        fold_keys(&p, &w);
     }
-    for (int i = 0; i < queries; i++) {
-        float *to = o + out_at(s, b, first + i, h), share = 1.0f / w.sum[i];
-        for (int d = 0; d < s->width; d++) to[d] = w.out[i * s->padded + d] * share;
-        lse[row + i] = w.most[i] + logf(w.sum[i]);
+    for (int i = 0; i < p.queries; i++) {
+        float share = 1.0f / w.sum[i];
+        for (int d = 0; d < s->width; d++) o[i * s->out_stride + d] = w.out[i * s->padded + d] * share;
+        lse[i] = w.most[i] + logf(w.sum[i]);
     }
 }
 
@@ -88,8 +84,7 @@ static TideStatus run(const KernelCall *c)
 #pragma omp parallel for collapse(3) schedule(dynamic)
     for (int64_t b = 0; b < s.batch; b++)
         for (int h = 0; h < s.heads; h++)
-            for (int64_t first = 0; first < s.length; first += BLOCK)
-                attend(&s, c->in[0], c->out[0], c->out[1], b, h, first);
+            for (int64_t query = 0; query < s.length; query += BLOCK) attend(pair_of(&s, b, h, query), c);
     return TIDE_OK;
 }
 

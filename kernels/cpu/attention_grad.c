@@ -22,103 +22,89 @@ typedef struct Tensors {
 } Tensors;
 
 /* to += the rows of a block. */
-static void add_rows(const Heads *s, const float *part, int n, float *to)
+static void add_rows(const Pair *p, const float *part, float *to)
 {
-    for (int i = 0; i < n; i++)
-        for (int d = 0; d < s->width; d++) to[i * s->stride + d] += part[i * s->padded + d];
+    const Heads *s = p->s;
+
+    for (int j = 0; j < p->keys; j++)
+        for (int d = 0; d < s->width; d++) to[j * s->stride + d] += part[j * s->padded + d];
 }
 
-/* p = P and ds = dS for the two blocks at hand; then p = M P. */
-static void make_scores(const Heads *s, Work *w, int keys, bool diagonal)
+/* One row of scores, and of do * v: p = M P and ds = dS. */
+static void finish_row(const Pair *pair, Work *w, int key)
 {
-    Product to_scores = { .m = keys, .n = BLOCK, .k = s->width, .a = w->k, .a_row = s->padded, .a_term = 1,
-                          .b = w->q_turned, .ldb = BLOCK, .c = w->p, .ldc = BLOCK,
-                          .trim = diagonal ? COLUMNS_FROM_ROW : WHOLE };
-    product(to_scores);
-    to_scores.a = w->v;
-    to_scores.b = w->do_turned;
-    to_scores.c = w->ds;
-    product(to_scores);
-    if (diagonal) mask_future(w->p, keys);
+    float *p = w->p + key * BLOCK, *ds = w->ds + key * BLOCK, scale = pair->s->scale;
+    const float *mask = w->mask + key * BLOCK;
+    int first = first_query(pair, key);
 
-    for (int j = 0; j < keys; j++) {
-        float *p = w->p + j * BLOCK, *ds = w->ds + j * BLOCK;
-        const float *mask = w->mask + j * BLOCK;
-        int first = first_query(diagonal, j);
-        if (s->threshold) {
-            for (int i = first; i < BLOCK; i++) {
-                float dp = mask[i] > 0 ? ds[i] * mask[i] : 0.0f;
-                p[i] = math_exp(p[i] - w->lse[i]);
-                ds[i] = s->scale * (p[i] * (dp - w->delta[i]));
-                p[i] = mask[i] > 0 ? p[i] * mask[i] : 0.0f;
-            }
-        } else {
-            for (int i = first; i < BLOCK; i++) {
-                p[i] = math_exp(p[i] - w->lse[i]);
-                ds[i] = s->scale * (p[i] * (ds[i] - w->delta[i]));
-            }
+    if (!pair->s->threshold) {
+        for (int i = first; i < BLOCK; i++) {
+            p[i] = math_exp(p[i] - w->lse[i]);
+            ds[i] = scale * (p[i] * (ds[i] - w->delta[i]));
         }
+        return;
+    }
+    for (int i = first; i < BLOCK; i++) {
+        float probability = math_exp(p[i] - w->lse[i]);
+        ds[i] = scale * (probability * (survive(ds[i], mask[i]) - w->delta[i]));
+        p[i] = survive(probability, mask[i]);
     }
 }
 
-/* Add what the block of queries at hand gives to keys [first, first + n), and take its part of dq. */
-static void meet_keys(const Heads *s, const Tensors *x, Work *w, int64_t b, int g, int64_t first, int queries, int n,
-                      bool diagonal)
+/* Add what the block of queries gives to the block of keys, and take the keys' part of dq. */
+static void meet_keys(const Pair *p, const Tensors *x, Work *w)
 {
-    int keys = round_up(n, GROUP), rows = round_up(queries, GROUP);
+    const Heads *s = p->s;
+    int64_t key = key_at(s, p->b, p->key, p->g), value = value_at(s, p->b, p->key, p->g);
 
-    pack_rows(s, x->qkv + key_at(s, b, first, g), s->stride, n, w->k);
-    pack_rows(s, x->qkv + value_at(s, b, first, g), s->stride, n, w->v);
-    make_scores(s, w, keys, diagonal);
+    pack_rows(s, (Rows){ x->qkv + key, s->stride, p->keys }, w->k);
+    pack_rows(s, (Rows){ x->qkv + value, s->stride, p->keys }, w->v);
+    multiply_keys(p, w->k, w->q_turned, w->p);
+    multiply_keys(p, w->v, w->do_turned, w->ds);
+    mask_future(p, w->p);
+    if (s->threshold) dropout_mask(p, w->mask);
+    for (int j = 0; j < p->key_rows; j++) finish_row(p, w, j);
 
-    Product to_keys = { .m = keys, .n = s->padded, .k = rows, .a = w->p, .a_row = BLOCK, .a_term = 1, .b = w->d_o,
-                        .ldb = s->padded, .c = w->part, .ldc = s->padded,
-                        .trim = diagonal ? TERMS_FROM_ROW : WHOLE };
-    product(to_keys);
-    add_rows(s, w->part, n, x->dqkv + value_at(s, b, first, g));
-    to_keys.a = w->ds;
-    to_keys.b = w->q;
-    product(to_keys);
-    add_rows(s, w->part, n, x->dqkv + key_at(s, b, first, g));
-    product((Product){ .m = rows, .n = s->padded, .k = keys, .a = w->ds, .a_row = 1, .a_term = BLOCK, .b = w->k,
-                       .ldb = s->padded, .c = w->dq, .ldc = s->padded, .add = first > 0,
-                       .trim = diagonal ? TERMS_TO_ROW : WHOLE });
+    sum_over_queries(p, w->p, w->d_o, w->part);
+    add_rows(p, w->part, x->dqkv + value);
+    sum_over_queries(p, w->ds, w->q, w->part);
+    add_rows(p, w->part, x->dqkv + key);
+    sum_over_keys(p, w->ds, w->k, w->dq);
 }
 
-/* lse and delta of a block of queries; zeros behind its end. */
-static void load_rows(const Heads *s, const Tensors *x, Work *w, int64_t b, int h, int64_t first, int queries)
+/* What the block of queries needs of its own; zeros behind its end. */
+static void load_queries(const Pair *p, const Tensors *x, Work *w)
 {
+    const Heads *s = p->s;
+    int64_t at = out_at(s, p->b, p->query, p->h);
+    Rows q = { x->qkv + query_at(s, p->b, p->query, p->h), s->stride, p->queries };
+    Rows o = { x->o + at, s->out_stride, p->queries }, d_o = { x->d_o + at, s->out_stride, p->queries };
+
+    pack_turned(s, q, s->scale, w->q_turned);
+    pack_turned(s, d_o, 1.0f, w->do_turned);
+    pack_rows(s, q, w->q);
+    pack_rows(s, d_o, w->d_o);
     for (int i = 0; i < BLOCK; i++) w->lse[i] = w->delta[i] = 0;
-    for (int i = 0; i < queries; i++) {
-        const float *o = x->o + out_at(s, b, first + i, h), *d_o = x->d_o + out_at(s, b, first + i, h);
+    for (int i = 0; i < p->queries; i++) {
         float sum = 0;
-        for (int d = 0; d < s->width; d++) sum += o[d] * d_o[d];
+        for (int d = 0; d < s->width; d++) sum += o.at[i * o.stride + d] * d_o.at[i * d_o.stride + d];
         w->delta[i] = sum;
-        w->lse[i] = x->lse[(b * s->heads + h) * s->length + first + i];
+        w->lse[i] = x->lse[p->row + i];
     }
 }
 
-/* Queries [first, first + BLOCK) of head h in sequence b. */
-static void back_through(const Heads *s, const Tensors *x, int64_t b, int h, int64_t first)
+static void back_through(Pair p, const Tensors *x)
 {
     Work w;
-    int g = h / (s->heads / s->kv_heads);
-    int queries = (int)(s->length - first < BLOCK ? s->length - first : BLOCK);
-    const float *q = x->qkv + query_at(s, b, first, h), *d_o = x->d_o + out_at(s, b, first, h);
-    float *dq = x->dqkv + query_at(s, b, first, h);
+    float *dq = x->dqkv + query_at(p.s, p.b, p.query, p.h);
 
-    load_rows(s, x, &w, b, h, first, queries);
-    pack_turned(s, q, s->stride, queries, s->scale, w.q_turned);
-    pack_turned(s, d_o, s->out_stride, queries, 1.0f, w.do_turned);
-    pack_rows(s, q, s->stride, queries, w.q);
-    pack_rows(s, d_o, s->out_stride, queries, w.d_o);
-    for (int64_t j = 0; j <= first; j += BLOCK) {
-        int n = j == first ? queries : BLOCK;
-        if (s->threshold)
-            dropout_mask(s, (b * s->heads + h) * s->length + first, j, queries, n, w.mask);
-        meet_keys(s, x, &w, b, g, j, queries, n, j == first);
+    load_queries(&p, x, &w);
+    for (int64_t key = 0; key <= p.query; key += BLOCK) {
+        pair_meet(&p, key);
+        meet_keys(&p, x, &w);
     }
-    for (int i = 0; i < queries; i++) memcpy(dq + i * s->stride, w.dq + i * s->padded, (size_t)s->width * sizeof *dq);
+    for (int i = 0; i < p.queries; i++)
+        memcpy(dq + i * p.s->stride, w.dq + i * p.s->padded, (size_t)p.s->width * sizeof *dq);
 }
 
 static void clear_keys(const Heads *s, float *dqkv, int64_t b, int g)
@@ -142,7 +128,8 @@ static TideStatus run(const KernelCall *c)
         for (int g = 0; g < s.kv_heads; g++) {
             clear_keys(&s, x.dqkv, b, g);
             for (int h = g * sharing; h < (g + 1) * sharing; h++)
-                for (int64_t first = 0; first < s.length; first += BLOCK) back_through(&s, &x, b, h, first);
+                for (int64_t query = 0; query < s.length; query += BLOCK)
+                    back_through(pair_of(&s, b, h, query), &x);
         }
     }
     return TIDE_OK;

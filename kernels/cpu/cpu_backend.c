@@ -11,9 +11,9 @@
 
 struct Device {
     TideDeviceOptions options;
-    pthread_mutex_t lock;  /* of what follows; kernels fail on their lane's thread */
+    pthread_mutex_t lock; /* of what follows; kernels fail on their lane's thread */
     char message[512];
-    size_t taken;          /* bytes of device_alloc() not yet freed                */
+    size_t taken; /* bytes of device_alloc() not yet freed                */
     char versions[256];
 };
 
@@ -59,7 +59,10 @@ static const char *message(const Device *d)
     return d ? d->message : "the CPU device is \"cpu\" or \"cpu:0\", and opening it takes some memory";
 }
 
-static const char *versions(const Device *d) { return d->versions; }
+static const char *versions(const Device *d)
+{
+    return d->versions;
+}
 
 static TideStatus memory(Device *d, MemoryInfo *out)
 {

@@ -75,15 +75,18 @@ void gemm_setup(void)
     openblas_set_num_threads(1);
 }
 
-const char *gemm_versions(void) { return openblas_get_config(); }
+const char *gemm_versions(void)
+{
+    return openblas_get_config();
+}
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
 enum {
     MOST_TILES = 16,
-    TILE_STEP = 16,              /* tiles are multiples of this, but for the last            */
-    TILE_SIDE = 64,              /* and no side is cut below this                            */
-    TILE_FLOPS = 6 * 1000 * 1000 /* below, packing and the fork cost more than a thread gains */
+    TILE_STEP = 16,               /* tiles are multiples of this, but for the last            */
+    TILE_SIDE = 64,               /* and no side is cut below this                            */
+    TILE_FLOPS = 12 * 1000 * 1000 /* below, packing and the fork cost more than a thread gains */
 };
 
 /* Rows or columns of a tile when `size` is cut into `parts`. */
@@ -102,22 +105,36 @@ static void cut(const Gemm *g, int64_t *row_parts, int64_t *column_parts)
     for (int64_t tiles = 1; tiles < MOST_TILES && flops / (double)tiles >= 2.0 * TILE_FLOPS; tiles *= 2) {
         int64_t rows = g->m / *row_parts, columns = g->n / *column_parts;
         if (rows < 2 * TILE_SIDE && columns < 2 * TILE_SIDE) break;
-        if (rows >= columns) *row_parts *= 2;
-        else *column_parts *= 2;
+        if (rows >= columns)
+            *row_parts *= 2;
+        else
+            *column_parts *= 2;
     }
 }
 
-/* Rows [row, row + m) and columns [column, column + n) of c. */
-static void run_tile(const Gemm *g, int64_t row, int64_t column, int64_t m, int64_t n)
-{
-    const float *a = g->a + (g->a_transposed ? row : row * g->lda);
-    const float *b = g->b + (g->b_transposed ? column * g->ldb : column);
-    float *c = g->c + row * g->ldc + column;
+/* The part of c from `row` and `column` on that is at most m by n. */
+typedef struct Tile {
+    int64_t row, column, m, n;
+} Tile;
 
-    for (int64_t i = 0; g->bias && i < m; i++) memcpy(c + i * g->ldc, g->bias + column, (size_t)n * sizeof *c);
+static int64_t lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void run_tile(const Gemm *g, Tile t)
+{
+    int64_t m = lesser(t.m, g->m - t.row), n = lesser(t.n, g->n - t.column);
+    const float *a = g->a + (g->a_transposed ? t.row : t.row * g->lda);
+    const float *b = g->b + (g->b_transposed ? t.column * g->ldb : t.column);
+    float *c = g->c + t.row * g->ldc + t.column;
+
+    if (m <= 0 || n <= 0) return; /* rounding the sides up left nothing for the last tile */
+    for (int64_t i = 0; g->bias && i < m; i++)
+        memcpy(c + i * g->ldc, g->bias + t.column, (size_t)n * sizeof *c);
     cblas_sgemm(CblasRowMajor, g->a_transposed ? CblasTrans : CblasNoTrans,
-                g->b_transposed ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)g->k, 1.0f, a, (int)g->lda, b,
-                (int)g->ldb, g->add || g->bias ? 1.0f : 0.0f, c, (int)g->ldc);
+                g->b_transposed ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)g->k, 1.0f, a, (int)g->lda,
+                b, (int)g->ldb, g->add || g->bias ? 1.0f : 0.0f, c, (int)g->ldc);
 }
 
 void gemm(const Gemm *g)
@@ -128,10 +145,7 @@ void gemm(const Gemm *g)
     int64_t rows = tile_side(g->m, row_parts), columns = tile_side(g->n, column_parts);
 
 #pragma omp parallel for schedule(dynamic) collapse(2)
-    for (int64_t i = 0; i < row_parts; i++) {
-        for (int64_t j = 0; j < column_parts; j++) {
-            int64_t m = g->m - i * rows, n = g->n - j * columns;
-            if (m > 0 && n > 0) run_tile(g, i * rows, j * columns, m < rows ? m : rows, n < columns ? n : columns);
-        }
-    }
+    for (int64_t i = 0; i < row_parts; i++)
+        for (int64_t j = 0; j < column_parts; j++)
+            run_tile(g, (Tile){ i * rows, j * columns, rows, columns });
 }

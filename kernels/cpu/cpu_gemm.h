@@ -12,7 +12,7 @@ typedef struct Gemm {
     int64_t m, n, k;
     const float *a, *b, *bias; /* bias [n] or NULL; not together with add */
     float *c;
-    int64_t lda, ldb, ldc;     /* elements from row to row                */
+    int64_t lda, ldb, ldc; /* elements from row to row                */
 } Gemm;
 
 /* Once before the first product: OpenBLAS on one thread, with the kernels of this processor. */

@@ -13,9 +13,9 @@
 static inline float math_exp(float x)
 {
     const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
-    float    t = x * 1.44269504f + shift, n = t - shift;
-    float    r = (x - n * 0.693359375f) + n * 2.12194440e-4f; /* ln 2 in two parts: |r| <= ln 2 / 2 */
-    float    q = 0x1.6dbc68p-10f; /* (e^r - 1 - r) / r^2 */
+    float t = x * 1.44269504f + shift, n = t - shift;
+    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f; /* ln 2 in two parts: |r| <= ln 2 / 2 */
+    float q = 0x1.6dbc68p-10f;                             /* (e^r - 1 - r) / r^2 */
     uint32_t bits;
 
     q = q * r + 0x1.124148p-7f;

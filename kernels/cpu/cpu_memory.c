@@ -11,10 +11,16 @@
 
 /* ---- Arenas ---------------------------------------------------------------------------------- */
 
-static size_t page_bytes(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+static size_t page_bytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
 
 /* Bytes of the pages of a block, the guard not counted. */
-static size_t body_bytes(size_t bytes) { return align_up(align_up(bytes, CPU_ALIGNMENT), page_bytes()); }
+static size_t body_bytes(size_t bytes)
+{
+    return align_up(align_up(bytes, CPU_ALIGNMENT), page_bytes());
+}
 
 void *memory_map(size_t bytes)
 {

@@ -8,9 +8,9 @@ enum { CPU_ALIGNMENT = 256 };
 /* A block that begins at a multiple of CPU_ALIGNMENT and, if bytes is one too, ends at a page that
  * may not be touched: an access past the end traps. NULL: the system refused. */
 void *memory_map(size_t bytes);
-void  memory_unmap(void *p, size_t bytes);
+void memory_unmap(void *p, size_t bytes);
 
 /* Of the machine, or of the memory cgroup of this process (v1 or v2) where that is tighter. */
-void  memory_limits(size_t *total, size_t *free);
+void memory_limits(size_t *total, size_t *free);
 
 #endif

@@ -28,9 +28,20 @@ typedef enum TaskKind { TASK_LAUNCH, TASK_COPY, TASK_FILL, TASK_DELAY, TASK_RECO
 typedef struct Task {
     TaskKind kind;
     union {
-        struct { const Kernel *kernel; KernelCall call; } launch;
-        struct { void *to; const void *from; size_t bytes; int byte; } memory;
-        struct { Event *event; long ticket; } sync;
+        struct {
+            const Kernel *kernel;
+            KernelCall call;
+        } launch;
+        struct {
+            void *to;
+            const void *from;
+            size_t bytes;
+            int byte;
+        } memory;
+        struct {
+            Event *event;
+            long ticket;
+        } sync;
         double seconds;
     } u;
 } Task;
@@ -43,7 +54,7 @@ struct Stream {
     Task *ring;          /* [RING]                                            */
     long head, tail;     /* tasks finished, tasks issued                      */
     bool closing;
-    TideStatus status;   /* of the first failure                              */
+    TideStatus status; /* of the first failure                              */
 
     /* Copies of what a KernelCall points to: n_pointers for each place of the ring, moved only
      * while the ring is empty. They grow when a call with more inputs comes for the first time, so

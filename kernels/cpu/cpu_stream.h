@@ -10,7 +10,7 @@
  * Kernels run on options->threads threads; 0: as OpenMP chooses. */
 TideStatus stream_new(Device *d, const TideDeviceOptions *options, Stream **out);
 /* Finish what was issued, end the worker. */
-void       stream_free(Stream *s);
+void stream_free(Stream *s);
 /* Wait until all that was issued is over; the first failure in it. */
 TideStatus stream_sync(Stream *s);
 
@@ -21,7 +21,7 @@ TideStatus stream_delay(Stream *s, double seconds);
 
 TideStatus event_new(Device *d, Event **out);
 /* No stream may still have a record of e or a wait for it ahead. */
-void       event_free(Event *e);
+void event_free(Event *e);
 TideStatus event_record(Stream *s, Event *e);
 /* Later work of s starts after the newest record issued so far; none: at once. A failure before
  * that record stops s too. */

@@ -13,6 +13,9 @@ static inline float phi_tanh(float x)
     return 1.0f / (1.0f + math_exp(-2.0f * u));
 }
 
-static inline float phi_erf(float x) { return 0.5f + 0.5f * math_erf(0.7071067812f * x); }
+static inline float phi_erf(float x)
+{
+    return 0.5f + 0.5f * math_erf(0.7071067812f * x);
+}
 
 #endif

@@ -15,7 +15,9 @@ typedef struct Philox {
 static inline Philox philox_of(const TideStepInfo *info, int site)
 {
     return (Philox){ { (uint32_t)info->seed, (uint32_t)(info->seed >> 32) },
-                     (uint32_t)site, (uint32_t)info->step, (uint32_t)info->micro };
+                     (uint32_t)site,
+                     (uint32_t)info->step,
+                     (uint32_t)info->micro };
 }
 
 enum { PHILOX_LANES = 16, PHILOX_WORDS = 4 * PHILOX_LANES };
@@ -55,7 +57,7 @@ static inline void philox_words(const Philox *p, uint64_t first, int64_t n, uint
 
     for (int64_t done = 0; done < n;) {
         uint64_t element = first + (uint64_t)done;
-        int64_t  skip = (int64_t)(element % 4), take = PHILOX_WORDS - skip;
+        int64_t skip = (int64_t)(element % 4), take = PHILOX_WORDS - skip;
         philox_blocks(p, element / 4, block);
         if (take > n - done) take = n - done;
         for (int64_t i = 0; i < take; i++) out[done + i] = block[skip + i];
