@@ -2,13 +2,13 @@
  *
  *     ./00_mlp [device]
  *
- * Points in 64 dimensions are to be told apart by which of their first ten coordinates is the
+ * Points in 32 dimensions are to be told apart by which of their first ten coordinates is the
  * largest. Nothing here knows how the budget is kept: the planner decides which activations
  * to keep, to compute again or to move away, and the losses are the same bits in any case. */
 #include <stdlib.h>
 #include "kernels/ops.h"
 
-enum { BATCH = 512, WIDTH = 64, HIDDEN = 256, DEPTH = 12, CLASSES = 10, STEPS = 200 };
+enum { BATCH = 256, WIDTH = 32, HIDDEN = 128, DEPTH = 12, CLASSES = 10, STEPS = 400 };
 
 typedef struct Net {
     TideProgram *program;
@@ -19,11 +19,11 @@ typedef struct Net {
 
 static TideTensor weight(Net *n, const char *name, int64_t out, int64_t in)
 {
-    char grad[32];
+    char grad[64];
     TideShape shape = { 2, { out, in } };
     TideTensor w = tide_flat_view(n->program, n->parameters, name, shape);
 
-    snprintf(grad, sizeof grad, "%s.grad", name);
+    snprintf(grad, sizeof grad, "%.32s.grad", name);
     tide_set_gradient(n->program, w, tide_flat_view(n->program, n->gradients, grad, shape), false);
     return w;
 }
@@ -80,7 +80,7 @@ static TideStatus start(const Net *n, TideRun *run)
         size_t bytes = tide_tensor_bytes(n->program, w), count = bytes / sizeof(float);
         float *values = malloc(bytes);
         if (!values) return TIDE_NO_MEMORY;
-        for (size_t j = 0; j < count; j++) values[j] = uniform() * (i ? 0.15f : 0.3f);
+        for (size_t j = 0; j < count; j++) values[j] = uniform() * (i ? 0.22f : 0.5f);
         status = tide_write(run, w, values, bytes);
         free(values);
     }
@@ -91,7 +91,7 @@ static TideStatus step(const Net *n, TideRun *run, float *loss)
 {
     static float x[BATCH][WIDTH];
     static int32_t labels[BATCH];
-    TideStepInfo info = { .loss_scale = 1.0f / BATCH, .grad_scale = 1, .lr = 0.1f };
+    TideStepInfo info = { .loss_scale = 1.0f / BATCH, .grad_scale = 1, .lr = 0.5f };
 
     for (int i = 0; i < BATCH; i++) {
         labels[i] = 0;
@@ -125,7 +125,7 @@ static TideStatus train(const Net *n)
         printf("%zu bytes instead of %zu\n", tide_plan_stats(plan).device_bytes, 2 * half.device_bytes);
     for (int i = 0; !status && i < STEPS; i++) {
         status = step(n, run, &loss);
-        if (!status && (i + 1) % 20 == 0) printf("step %3d  loss %.4f\n", i + 1, (double)loss / BATCH);
+        if (!status && (i + 1) % 40 == 0) printf("step %3d  loss %.4f\n", i + 1, (double)loss / BATCH);
     }
     tide_run_free(run);
     tide_plan_free(plan);

@@ -6,7 +6,7 @@
 #include "runtime/base.h"
 #include "runtime/report/account.h"
 
-enum { PROFILE_REPEATS = 3 };
+enum { PROFILE_REPEATS = 9 };
 
 int session_fail(const Session *s, TideStatus status)
 {

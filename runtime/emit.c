@@ -74,7 +74,7 @@ static int outside_slot(Emitter *e, int t, Space space, size_t *end)
                                    .offset = *end,
                                    .bytes = program_tensor_of(e, t)->bytes });
 
-    *end += e->problem->tensors[t].bytes;
+    *end = align_up(*end + e->problem->tensors[t].bytes, e->problem->alignment);
     return slot;
 }
 

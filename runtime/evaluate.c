@@ -51,9 +51,10 @@ void evaluator_free(Evaluator *e)
     free(e);
 }
 
-/* The demands between runs and copies. A run waits for what it reads to return, and behind the moment
- * at which a tensor leaves for its copy: it may overwrite it. */
-static void demand(Evaluator *e)
+/* The demands between runs and copies. A run waits for what it reads to return. With moments, a run also
+ * waits for the copy of what has left before it, as it may overwrite it, and a copy in until the
+ * position at which its bytes are taken. */
+static void demand(Evaluator *e, bool moments)
 {
     const Schedule *s = e->schedule;
     Task *run = e->timeline.tasks[LANE_COMPUTE], *out = e->timeline.tasks[LANE_OUT],
@@ -65,12 +66,12 @@ static void demand(Evaluator *e)
         const Transfer *x = &s->transfers[i];
         out[i] = (Task){ .seconds = p->link.latency, .bytes = (double)s->stays[x->out_stay].bytes };
         out[i].after[LANE_COMPUTE] = x->made + 1;
-        if (x->leave + 1 < s->n_runs) run[x->leave + 1].after[LANE_OUT] = i + 1; /* i ascends */
+        if (moments && x->leave + 1 < s->n_runs) run[x->leave + 1].after[LANE_OUT] = i + 1; /* i ascends */
     }
     for (int k = 0; k < s->n_transfers; k++) {
         const Transfer *x = &s->transfers[s->fetches[k]];
         in[k] = (Task){ .seconds = p->link.latency, .bytes = (double)s->stays[x->in_stay].bytes };
-        in[k].after[LANE_COMPUTE] = x->back;
+        in[k].after[LANE_COMPUTE] = moments ? x->back : 0;
         in[k].after[LANE_OUT] = s->fetches[k] + 1;
         run[x->need].after[LANE_IN] = k + 1;
     }
@@ -78,20 +79,25 @@ static void demand(Evaluator *e)
     e->timeline.n_tasks[LANE_OUT] = e->timeline.n_tasks[LANE_IN] = s->n_transfers;
 }
 
-static double section_seconds(Evaluator *e)
+static double section_seconds(Evaluator *e, bool moments)
 {
     const Schedule *s = e->schedule;
 
     if (!s->n_transfers) return e->prologue + s->run_seconds + e->epilogue;
-    demand(e);
+    demand(e, moments);
     e->timeline.origin = e->prologue;
     return simulate(&e->timeline) + e->epilogue;
+}
+
+double evaluate_freely(Evaluator *e)
+{
+    return section_seconds(e, false);
 }
 
 Score evaluate_schedule(Evaluator *e, size_t limit)
 {
     const Schedule *s = e->schedule;
-    Score score = { .seconds = section_seconds(e), .host_bytes = s->host_bytes };
+    Score score = { .seconds = section_seconds(e, true), .host_bytes = s->host_bytes };
 
     for (int at = 0; at < s->n_runs; at++) {
         if (s->live[at] > limit) score.excess += (double)(s->live[at] - limit);

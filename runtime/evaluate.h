@@ -36,9 +36,16 @@ Score evaluate(Evaluator *e, const TideFate *fates, size_t limit);
 /* The exact score of e->schedule as it stands, moments included. */
 Score evaluate_schedule(Evaluator *e, size_t limit);
 
+/* Seconds of e->schedule if no run and no copy ever waited for bytes of the arena: no placement of
+ * these fates is faster. */
+double evaluate_freely(Evaluator *e);
+
 /* Choose leave and back of every transfer of the schedule for this limit: each tensor stays until its
  * copy is over and returns just in time, unless memory demands otherwise. Cannot fail; where even the
  * tightest moments exceed the limit, they are taken. */
 void moments_choose(Evaluator *e, size_t limit);
+
+/* Device bytes that no plan can do without; keep: fates that keep everything. Uses the schedule. */
+size_t least_bound(Evaluator *e, const TideFate *keep);
 
 #endif

@@ -179,15 +179,19 @@ static Access graph_access(const TideGraph *g, int id)
 }
 
 /* Does a gradient carry something from one run of a graph to the next? It does where some graph
- * both reads it first and writes it: adding micro-steps, and the update that sets it to zero. */
+ * both reads it first and writes it: adding micro-steps, and the update that sets it to zero. One that
+ * no graph writes (of a parameter not in use) is zero for good, since the update may read its flat. */
 static bool is_carried(const TideProgram *p, int id)
 {
+    bool written = false;
+
     if (p->tensors[id]->kind != TIDE_GRADIENT) return true;
     for (int i = 0; i < p->n_graphs; i++) {
         Access a = graph_access(p->graphs[i], id);
         if (a.read_first && a.written) return true;
+        written = written || a.written;
     }
-    return false;
+    return !written;
 }
 
 bool tensor_live_in(const TideGraph *g, int id)
@@ -272,6 +276,10 @@ TideTensor tide_input(TideGraph *g, const char *name, TideType type, TideShape s
                          (long long)shape.dim[i]);
             return x;
         }
+    if (!shape_is_sane(shape)) {
+        graph_refuse(g, "input %s: %d dimensions whose product is too large to address", name, shape.n);
+        return x;
+    }
     x.id = program_add_tensor(g->program, (Tensor){ .type = type,
                                                     .kind = TIDE_INPUT,
                                                     .shape = shape,

@@ -5,6 +5,8 @@
 #include "runtime/layout.h"
 #include "runtime/place.h"
 
+enum { WORK = 2000000, FEWEST_ORDERS = 8, MOST_ORDERS = 400 };
+
 TideStatus layout_new(const Facts *f, Layout **out)
 {
     const Problem *p = f->problem;
@@ -74,13 +76,20 @@ static void add_stays(Layout *l, const Schedule *s)
     }
 }
 
-TideStatus layout_place(Layout *l, const Schedule *s, size_t enough, long iterations)
+/* One order costs about the square of the spans; few spans are worth more orders. */
+static long orders_for(long n_spans)
 {
-    Placing how = { .alignment = l->facts->problem->alignment, .enough = enough, .iterations = iterations };
+    long orders = n_spans ? WORK / (n_spans * n_spans) : 0;
 
+    return orders < FEWEST_ORDERS ? FEWEST_ORDERS : orders > MOST_ORDERS ? MOST_ORDERS : orders;
+}
+
+TideStatus layout_place(Layout *l, const Schedule *s, size_t enough)
+{
     l->n_spans = 0;
     add_static(l, s, s->stay_of);
     add_stays(l, s);
+    Placing how = { .alignment = l->facts->problem->alignment, .enough = enough, .iterations = orders_for(l->n_spans) };
     l->height = spans_place(l->spans, l->n_spans, how);
     if (l->height == SIZE_MAX) return TIDE_NO_MEMORY;
     if (l->height < l->facts->problem->static_bytes) l->height = l->facts->problem->static_bytes;

@@ -19,6 +19,6 @@ void       layout_free(Layout *l);
 
 /* Place all stays around the fixed tensors, trying until the height is at most enough (0: as low
  * as it can) or some orders were tried. Depends on its arguments only. */
-TideStatus layout_place(Layout *l, const Schedule *s, size_t enough, long iterations);
+TideStatus layout_place(Layout *l, const Schedule *s, size_t enough);
 
 #endif

@@ -94,7 +94,7 @@ static void count_bytes(Facts *f)
     for (int t = 0; t < p->n_tensors; t++) {
         const CostTensor *x = &p->tensors[t];
         if (x->fixed) f->always -= x->bytes;
-        if (x->input || x->output) f->stage_bytes += x->bytes;
+        if (x->input || x->output) f->stage_bytes += align_up(x->bytes, p->alignment) * (size_t)(x->input + x->output);
     }
 }
 

@@ -11,26 +11,25 @@
 
 typedef enum Fit { FIRST_FIT, BEST_FIT, FIT_COUNT } Fit;
 
+/* A span that was placed, in one piece so that looking for a gap walks through memory in order. */
+typedef struct Block { int lower, upper; size_t from, to; } Block;
+
 typedef struct Placer {
     Span   *spans;
     int     n;
     Placing how;
     int    *order, *best_order; /* [n_free]: spans that are not fixed, in turn         */
     int     n_free;
-    int    *by_offset;          /* spans that lie somewhere, by offset                 */
-    int     n_placed;
+    Block  *blocks;             /* [n_placed]: what lies somewhere, by offset          */
+    int     n_placed, n_fixed;  /* fixed spans are the same for every order            */
+    Block  *fixed;              /* [n_fixed]: fixed spans, by offset                   */
     size_t *best;               /* [n]: offsets of the lowest placement found          */
-    size_t  height, bound;
+    size_t  height, bound, fixed_height;
     Fit     fit;                /* of the lowest placement found                       */
     uint64_t random;
     double  until;
     Pool    pool;
 } Placer;
-
-static bool meet(const Span *a, const Span *b)
-{
-    return a->lower < b->upper && b->lower < a->upper;
-}
 
 /* ---- Bound --------------------------------------------------------------- */
 
@@ -68,19 +67,24 @@ size_t spans_bound(const Span *spans, int n, size_t alignment)
 
 /* ---- Placing in a given order -------------------------------------------- */
 
-static void insert_by_offset(Placer *p, int span)
+static size_t end_of(const Placer *p, const Span *s)
+{
+    return align_up(s->offset + s->bytes, p->how.alignment);
+}
+
+static void add_block(Placer *p, const Span *s)
 {
     int lo = 0, hi = p->n_placed;
 
     while (lo < hi) {
         int mid = (lo + hi) / 2;
-        if (p->spans[p->by_offset[mid]].offset <= p->spans[span].offset)
+        if (p->blocks[mid].from <= s->offset)
             lo = mid + 1;
         else
             hi = mid;
     }
-    memmove(&p->by_offset[lo + 1], &p->by_offset[lo], (size_t)(p->n_placed - lo) * sizeof *p->by_offset);
-    p->by_offset[lo] = span;
+    memmove(&p->blocks[lo + 1], &p->blocks[lo], (size_t)(p->n_placed - lo) * sizeof *p->blocks);
+    p->blocks[lo] = (Block){ s->lower, s->upper, s->offset, end_of(p, s) };
     p->n_placed++;
 }
 
@@ -89,45 +93,46 @@ static size_t find_gap(const Placer *p, const Span *s, Fit fit)
 {
     size_t top = 0, bytes = align_up(s->bytes, p->how.alignment), best = SIZE_MAX, best_gap = SIZE_MAX;
 
-    for (int i = 0; i < p->n_placed; i++) {
-        const Span *other = &p->spans[p->by_offset[i]];
-        if (!meet(s, other)) continue;
-        if (other->offset >= top && other->offset - top >= bytes) {
+    for (const Block *b = p->blocks, *end = b + p->n_placed; b < end; b++) {
+        if (b->lower >= s->upper || s->lower >= b->upper) continue;
+        if (b->from >= top && b->from - top >= bytes) {
             if (fit == FIRST_FIT) return top;
-            if (other->offset - top < best_gap) {
-                best_gap = other->offset - top;
+            if (b->from - top < best_gap) {
+                best_gap = b->from - top;
                 best = top;
             }
         }
-        size_t end = align_up(other->offset + other->bytes, p->how.alignment);
-        if (end > top) top = end;
+        if (b->to > top) top = b->to;
     }
     return best == SIZE_MAX ? top : best;
-}
-
-static size_t end_of(const Placer *p, const Span *s)
-{
-    return align_up(s->offset + s->bytes, p->how.alignment);
 }
 
 /* Place all in p->order; give up once the height exceeds worst. */
 static size_t place_in_order(Placer *p, Fit fit, size_t worst)
 {
-    size_t height = 0;
+    size_t height = p->fixed_height;
 
-    p->n_placed = 0;
-    for (int i = 0; i < p->n; i++) {
-        if (!p->spans[i].fixed) continue;
-        insert_by_offset(p, i);
-        if (end_of(p, &p->spans[i]) > height) height = end_of(p, &p->spans[i]);
-    }
+    memcpy(p->blocks, p->fixed, (size_t)p->n_fixed * sizeof *p->blocks);
+    p->n_placed = p->n_fixed;
     for (int i = 0; i < p->n_free && height <= worst; i++) {
         Span *s = &p->spans[p->order[i]];
         s->offset = find_gap(p, s, fit);
-        insert_by_offset(p, p->order[i]);
+        add_block(p, s);
         if (end_of(p, s) > height) height = end_of(p, s);
     }
     return height;
+}
+
+/* Fixed spans are sorted once. */
+static void place_fixed(Placer *p)
+{
+    for (int i = 0; i < p->n; i++) {
+        if (!p->spans[i].fixed) continue;
+        add_block(p, &p->spans[i]);
+        if (end_of(p, &p->spans[i]) > p->fixed_height) p->fixed_height = end_of(p, &p->spans[i]);
+    }
+    p->n_fixed = p->n_placed;
+    memcpy(p->fixed, p->blocks, (size_t)p->n_fixed * sizeof *p->fixed);
 }
 
 /* ---- Orders -------------------------------------------------------------- */
@@ -163,8 +168,12 @@ static double by_start(const Span *s)
     return -(double)s->lower;
 }
 
-static double (*const keys[])(const Span *) = { by_lifetime, by_size, by_area, by_weight, by_start };
-enum { N_KEYS = sizeof keys / sizeof *keys };
+/* The orders that are tried first, each with a fit. */
+static const struct { double (*key)(const Span *); Fit fit; } first_orders[] = {
+    { by_lifetime, FIRST_FIT }, { by_size, FIRST_FIT }, { by_area, FIRST_FIT },   { by_weight, FIRST_FIT },
+    { by_start, FIRST_FIT },    { by_size, BEST_FIT },  { by_lifetime, BEST_FIT },
+};
+enum { N_FIRST = sizeof first_orders / sizeof *first_orders };
 
 static void sort_by(Placer *p, double (*key)(const Span *), Key *k)
 {
@@ -189,6 +198,7 @@ static double wall_clock(void)
 
 static bool is_done(const Placer *p)
 {
+    if (p->height == SIZE_MAX) return false; /* nothing was placed yet */
     if (p->height <= p->bound || p->height <= p->how.enough) return true;
     return p->how.seconds > 0 && wall_clock() > p->until;
 }
@@ -218,23 +228,44 @@ static void move_to_turn(int *order, int from, int to)
     order[to] = span;
 }
 
-/* Give an earlier turn to a span that reaches the height, and sometimes to another one. */
-static void disturb(Placer *p)
+/* Give an earlier turn to one span that reaches the height, wherever the search for it begins. */
+static void promote_highest(Placer *p)
 {
     int n = p->n_free, start = (int)next_random(p, (uint32_t)n);
 
-    memcpy(p->order, p->best_order, (size_t)n * sizeof *p->order);
     for (int k = 0; k < n; k++) {
         int turn = (start + k) % n;
         const Span *s = &p->spans[p->order[turn]];
         if (align_up(p->best[p->order[turn]] + s->bytes, p->how.alignment) < p->height || !turn) continue;
         move_to_turn(p->order, turn, (int)next_random(p, (uint32_t)turn));
-        break;
+        return;
     }
-    if (next_random(p, 2)) {
-        int turn = (int)next_random(p, (uint32_t)n);
-        if (turn) move_to_turn(p->order, turn, (int)next_random(p, (uint32_t)turn));
+}
+
+/* Give an earlier turn to about half of the spans that reach above the bound. */
+static void promote_high(Placer *p)
+{
+    uint32_t reach = 1 + next_random(p, (uint32_t)p->n_free);
+
+    for (int turn = 1; turn < p->n_free; turn++) {
+        const Span *s = &p->spans[p->order[turn]];
+        bool high = align_up(p->best[p->order[turn]] + s->bytes, p->how.alignment) > p->bound;
+        if (!high || next_random(p, 2)) continue;
+        int back = (int)next_random(p, reach);
+        move_to_turn(p->order, turn, turn > back ? turn - back : 0);
     }
+}
+
+/* Another order, near that of the lowest placement. */
+static void disturb(Placer *p)
+{
+    memcpy(p->order, p->best_order, (size_t)p->n_free * sizeof *p->order);
+    if (next_random(p, 2))
+        promote_highest(p);
+    else
+        promote_high(p);
+    int turn = next_random(p, 2) ? (int)next_random(p, (uint32_t)p->n_free) : 0;
+    if (turn) move_to_turn(p->order, turn, (int)next_random(p, (uint32_t)turn));
 }
 
 static void search(Placer *p)
@@ -252,7 +283,8 @@ static bool placer_open(Placer *p, Key **k)
 
     p->order = pool_new(&p->pool, n, sizeof *p->order);
     p->best_order = pool_new(&p->pool, n, sizeof *p->best_order);
-    p->by_offset = pool_new(&p->pool, n + 1, sizeof *p->by_offset);
+    p->blocks = pool_new(&p->pool, n + 1, sizeof *p->blocks);
+    p->fixed = pool_new(&p->pool, n, sizeof *p->fixed);
     p->best = pool_new(&p->pool, n, sizeof *p->best);
     *k = pool_new(&p->pool, n, sizeof **k);
     return !p->pool.failed;
@@ -268,10 +300,11 @@ size_t spans_place(Span *spans, int n, Placing how)
         return SIZE_MAX;
     }
     p.bound = spans_bound(spans, n, how.alignment);
+    place_fixed(&p);
     p.until = how.seconds > 0 ? wall_clock() + how.seconds : 0;
-    for (int i = 0; i < FIT_COUNT * N_KEYS && !is_done(&p); i++) {
-        sort_by(&p, keys[i % N_KEYS], k);
-        keep_if_lower(&p, place_in_order(&p, (Fit)(i / N_KEYS), p.height), (Fit)(i / N_KEYS));
+    for (int i = 0; i < N_FIRST && !is_done(&p); i++) {
+        sort_by(&p, first_orders[i].key, k);
+        keep_if_lower(&p, place_in_order(&p, first_orders[i].fit, p.height), first_orders[i].fit);
     }
     search(&p);
     for (int i = 0; i < n; i++) spans[i].offset = p.best[i];

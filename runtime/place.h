@@ -26,9 +26,19 @@ size_t spans_bound(const Span *spans, int n, size_t alignment);
  * return the height. Fixed spans may overlap each other. Returns SIZE_MAX without memory. */
 size_t spans_place(Span *spans, int n, Placing how);
 
-/* Buffers of a file: alive from lower[i] up to upper[i], of size[i] bytes each. Fills offset[]. */
-typedef struct Buffers { int n; const int64_t *lower, *upper, *size; int64_t *offset; } Buffers;
-typedef struct Placed  { int64_t height, bound; double seconds; } Placed;
+/* Buffers of a file, as of the MiniMalloc benchmark: buffer i is alive from lower[i] up to, but not
+ * including, upper[i] and takes size[i] bytes; none is negative. */
+typedef struct Buffers {
+    int            n;
+    const int64_t *lower, *upper, *size; /* [n]            */
+    int64_t       *offset;               /* [n]: the result */
+} Buffers;
+
+typedef struct Placed { int64_t height, bound; double seconds; } Placed;
+
+/* Give all buffers offsets, searching until the height is at most capacity (0: at the bound) or the seconds
+ * are over (0: after a fixed number of orders, independent of the clock). TIDE_NO_MEMORY is the only
+ * failure; whether the height fits the capacity is for the caller to see. */
 TideStatus place_buffers(Buffers b, int64_t capacity, double seconds, Placed *out);
 
 #endif

@@ -7,8 +7,8 @@ const char *const lane_names[LANE_COUNT] = { "compute", "out", "in" };
 const char *const space_names[SPACE_COUNT] = { "device", "host", "stage" };
 const char *const step_names[STEP_KIND_COUNT] = { "run", "copy", "record", "wait" };
 const char *const fate_names[TIDE_FATE_COUNT] = { "auto", "keep", "recompute", "offload" };
-const char *const policy_names[TIDE_POLICY_COUNT] = { "auto", "keep", "recompute", "sqrt", "offload",
-                                                      "offload-inputs" };
+const char *const policy_names[TIDE_POLICY_COUNT] = { "auto", "keep",    "recompute",
+                                                      "sqrt", "offload", "offload-inputs" };
 
 TidePlanStats tide_plan_stats(const TidePlan *plan)
 {

@@ -15,7 +15,7 @@
 
 TideStatus proof_refuse(const Proof *pr, const char *format, ...)
 {
-    char    text[960];
+    char text[960];
     va_list args;
 
     va_start(args, format);
@@ -29,7 +29,7 @@ Text slot_text(const Proof *pr, int slot)
 {
     const Slot *s = &pr->section->slots[slot];
     const char *name = s->tensor ? pr->program->tensors[s->tensor]->name : "scratch";
-    Text        t;
+    Text t;
 
     snprintf(t.s, sizeof t.s, "slot %d (%.80s, %zu bytes at %zu in %s)", slot, name, s->bytes, s->offset,
              space_names[s->space]);
@@ -40,7 +40,7 @@ Text step_text(const Proof *pr, int step)
 {
     const Step *s = &pr->section->steps[step];
     const char *kind = step_names[s->kind], *lane = lane_names[s->lane];
-    Text        t;
+    Text t;
 
     switch (s->kind) {
     case STEP_RUN:
@@ -54,7 +54,9 @@ Text step_text(const Proof *pr, int step)
     }
     case STEP_RECORD:
     case STEP_WAIT:
-    case STEP_KIND_COUNT: snprintf(t.s, sizeof t.s, "step %d (%s event %d, %s)", step, kind, s->event, lane); break;
+    case STEP_KIND_COUNT:
+        snprintf(t.s, sizeof t.s, "step %d (%s event %d, %s)", step, kind, s->event, lane);
+        break;
     }
     return t;
 }
@@ -72,12 +74,14 @@ static TideStatus check_hashes(const Proof *pr)
     uint64_t program = program_hash(pr->program), numerics = numerics_hash(pr->program);
 
     if (plan->program_hash != program)
-        return proof_refuse(pr, "it was made for program %016" PRIx64 ", this is %016" PRIx64
-                                "; give the model and options it was made for, or plan anew",
+        return proof_refuse(pr,
+                            "it was made for program %016" PRIx64 ", this is %016" PRIx64
+                            "; give the model and options it was made for, or plan anew",
                             plan->program_hash, program);
     if (plan->numerics_hash != numerics)
-        return proof_refuse(pr, "it was made for numerics %016" PRIx64 ", here they are %016" PRIx64
-                                "; the device or its libraries differ, plan anew",
+        return proof_refuse(pr,
+                            "it was made for numerics %016" PRIx64 ", here they are %016" PRIx64
+                            "; the device or its libraries differ, plan anew",
                             plan->numerics_hash, numerics);
     if (plan->n_sections != pr->program->n_graphs)
         return proof_refuse(pr, "it has %d sections, but the program has %d graphs", plan->n_sections,
@@ -88,7 +92,7 @@ static TideStatus check_hashes(const Proof *pr)
 static TideStatus check_home(Proof *pr, int i)
 {
     const Home *h = &pr->plan->homes[i];
-    size_t      alignment = pr->program->tide->backend->alignment;
+    size_t alignment = pr->program->tide->backend->alignment;
 
     if (h->tensor < 1 || h->tensor >= pr->program->n_tensors)
         return proof_refuse(pr, "home %d is of tensor %d; the program has tensors 1 to %d", i, h->tensor,
@@ -97,19 +101,20 @@ static TideStatus check_home(Proof *pr, int i)
     if (t->graph >= 0 || t->flat)
         return proof_refuse(pr, "home %d is of %s, which is no flat persistent tensor", i, t->name);
     if (h->space != SPACE_DEVICE && h->space != SPACE_HOST)
-        return proof_refuse(pr, "the home of %s is in space %d; it must be on the device or the host", t->name,
-                            (int)h->space);
+        return proof_refuse(pr, "the home of %s is in space %d; it must be on the device or the host",
+                            t->name, (int)h->space);
     if (pr->home_of[h->tensor] != NONE)
         return proof_refuse(pr, "%s has two homes, %d and %d", t->name, pr->home_of[h->tensor], i);
     if (h->bytes < t->bytes)
-        return proof_refuse(pr, "the home of %s has %zu bytes, the tensor takes %zu", t->name, h->bytes, t->bytes);
+        return proof_refuse(pr, "the home of %s has %zu bytes, the tensor takes %zu", t->name, h->bytes,
+                            t->bytes);
     size_t arena = pr->plan->arena_bytes[h->space];
     if (h->offset > arena || h->bytes > arena - h->offset)
-        return proof_refuse(pr, "the home of %s, %zu bytes at %zu, leaves the %s arena of %zu bytes", t->name, h->bytes,
-                            h->offset, space_names[h->space], arena);
+        return proof_refuse(pr, "the home of %s, %zu bytes at %zu, leaves the %s arena of %zu bytes", t->name,
+                            h->bytes, h->offset, space_names[h->space], arena);
     if (h->offset % alignment)
-        return proof_refuse(pr, "the home of %s at %zu does not start at a multiple of %zu", t->name, h->offset,
-                            alignment);
+        return proof_refuse(pr, "the home of %s at %zu does not start at a multiple of %zu", t->name,
+                            h->offset, alignment);
     pr->home_of[h->tensor] = i;
     return TIDE_OK;
 }
@@ -124,9 +129,9 @@ static int by_place(const void *x, const void *y)
 
 static TideStatus homes_apart(const Proof *pr)
 {
-    int          n = pr->plan->n_homes;
+    int n = pr->plan->n_homes;
     const Home **h = malloc(((size_t)n + 1) * sizeof *h);
-    TideStatus   status = TIDE_OK;
+    TideStatus status = TIDE_OK;
 
     if (!h) return no_memory(pr);
     for (int i = 0; i < n; i++) h[i] = &pr->plan->homes[i];
@@ -157,7 +162,7 @@ static void group_views(Proof *pr)
 {
     const TideProgram *p = pr->program;
     int *group = pr->home; /* borrowed: by flat tensor, where its views go */
-    int  n = 0;
+    int n = 0;
 
     for (int id = 1; id < p->n_tensors; id++)
         if (p->tensors[id]->graph < 0 && !p->tensors[id]->flat) {
@@ -180,8 +185,8 @@ static TideStatus check_decisions(const Proof *pr)
     for (int i = 0; i < pr->plan->n_decisions; i++) {
         const Decision *d = &pr->plan->decisions[i];
         if (d->tensor < 1 || d->tensor >= pr->program->n_tensors)
-            return proof_refuse(pr, "decision %d is about tensor %d; the program has tensors 1 to %d", i, d->tensor,
-                                pr->program->n_tensors - 1);
+            return proof_refuse(pr, "decision %d is about tensor %d; the program has tensors 1 to %d", i,
+                                d->tensor, pr->program->n_tensors - 1);
         if ((int)d->fate < 0 || d->fate >= TIDE_FATE_COUNT)
             return proof_refuse(pr, "decision %d is fate %d of %d", i, (int)d->fate, TIDE_FATE_COUNT);
     }
@@ -195,9 +200,11 @@ static TideStatus check_counts(const Proof *pr, int index)
     const Section *s = pr->section;
 
     if (s->graph != index)
-        return proof_refuse(pr, "section %d is of graph %d; sections stand in the order of graphs", index, s->graph);
+        return proof_refuse(pr, "section %d is of graph %d; sections stand in the order of graphs", index,
+                            s->graph);
     if (s->n_slots < 0 || s->n_steps < 0 || s->n_args < 0)
-        return proof_refuse(pr, "%d slots, %d steps and %d arguments cannot be", s->n_slots, s->n_steps, s->n_args);
+        return proof_refuse(pr, "%d slots, %d steps and %d arguments cannot be", s->n_slots, s->n_steps,
+                            s->n_args);
     if (s->n_events < 0 || s->n_events > s->n_steps)
         return proof_refuse(pr, "%d events cannot be recorded in %d steps", s->n_events, s->n_steps);
     return TIDE_OK;
@@ -230,7 +237,8 @@ static TideStatus section_open(Proof *pr)
     pr->rank = malloc(n_steps * sizeof *pr->rank);
     pr->use = malloc(((size_t)pr->section->n_slots + 1) * sizeof *pr->use);
     for (int id = 0; id < pr->program->n_tensors; id++) pr->home[id] = pr->stage[id] = NONE;
-    return pr->wanted && pr->wanted_at && pr->runs && pr->clock && pr->rank && pr->use ? TIDE_OK : no_memory(pr);
+    return pr->wanted && pr->wanted_at && pr->runs && pr->clock && pr->rank && pr->use ? TIDE_OK
+                                                                                       : no_memory(pr);
 }
 
 static TideStatus prove_section(Proof *pr, const bool *carried)
@@ -240,12 +248,16 @@ static TideStatus prove_section(Proof *pr, const bool *carried)
     TRY(proof_structure(pr));
     TRY(proof_order(pr));
     TRY(proof_meaning(pr));
-    return proof_bytes(pr);
+    TRY(proof_bytes(pr));
+    return proof_end(pr);
 }
 
 /* ---- Staging memory ------------------------------------------------------- */
 
-typedef struct Staged { const Slot *slot; int section; } Staged;
+typedef struct Staged {
+    const Slot *slot;
+    int section;
+} Staged;
 
 static int by_offset(const void *x, const void *y)
 {
@@ -268,11 +280,13 @@ static TideStatus stages_apart(Proof *pr, Staged *list)
     for (int i = 0; i + 1 < n; i++) {
         const Slot *a = list[i].slot, *b = list[i + 1].slot;
         if (a->bytes > b->offset - a->offset)
-            return proof_refuse(pr, "%s of section %s (%zu bytes at %zu) and %s of section %s (at %zu) share staging "
-                                    "memory",
-                                pr->program->tensors[a->tensor]->name, pr->program->graphs[list[i].section]->name,
-                                a->bytes, a->offset, pr->program->tensors[b->tensor]->name,
-                                pr->program->graphs[list[i + 1].section]->name, b->offset);
+            return proof_refuse(
+                pr,
+                "%s of section %s (%zu bytes at %zu) and %s of section %s (at %zu) share staging "
+                "memory",
+                pr->program->tensors[a->tensor]->name, pr->program->graphs[list[i].section]->name, a->bytes,
+                a->offset, pr->program->tensors[b->tensor]->name,
+                pr->program->graphs[list[i + 1].section]->name, b->offset);
     }
     return TIDE_OK;
 }
@@ -312,8 +326,8 @@ TideStatus tide_plan_check(const TideProgram *p, const TidePlan *plan)
 {
     TRY(tide_program_check(p));
     size_t n = (size_t)p->n_tensors + 1;
-    Proof  pr = { .program = p, .plan = plan };
-    bool  *carried = calloc(n, sizeof *carried);
+    Proof pr = { .program = p, .plan = plan };
+    bool *carried = calloc(n, sizeof *carried);
 
     pr.home_of = malloc(n * sizeof *pr.home_of);
     pr.flats = malloc(n * sizeof *pr.flats);

@@ -12,20 +12,20 @@
 #include "runtime/plan_check.h"
 
 typedef struct Claim {
-    Space  space;
+    Space space;
     size_t begin, end;
-    int    slot;                /* NONE: what a persistent tensor keeps unused */
-    int    tensor;
-    bool   from_start, to_end;  /* holds something before, after the section   */
-    int    time;                /* of its first use, for sorting               */
+    int slot; /* NONE: what a persistent tensor keeps unused */
+    int tensor;
+    bool from_start, to_end; /* holds something before, after the section   */
+    int time;                /* of its first use, for sorting               */
 } Claim;
 
 typedef struct Claims {
     const Proof *pr;
-    Claim *all;    /* [n]  */
-    int    n;
-    int   *active; /* [n_active] claims on the current byte, by time  */
-    int    n_active;
+    Claim *all; /* [n]  */
+    int n;
+    int *active; /* [n_active] claims on the current byte, by time  */
+    int n_active;
 } Claims;
 
 /* ---- Making the list ------------------------------------------------------ */
@@ -63,30 +63,42 @@ static void claim_persistent(Claims *c, Claim at, int id, int slot)
  * zeros and which is therefore never anyone else's. */
 static void claim_flat(Claims *c, const Flat *f)
 {
-    const Proof  *pr = c->pr;
+    const Proof *pr = c->pr;
     const Tensor *flat = pr->program->tensors[f->tensor];
-    int           whole = pr->home[f->tensor];
+    int whole = pr->home[f->tensor];
 
     if (flat->bytes == 0) return;
     const Home *h = &pr->plan->homes[pr->home_of[f->tensor]];
     size_t at = 0;
     for (int i = f->first; i < f->first + f->n; i++) {
-        int           id = pr->views[i];
+        int id = pr->views[i];
         const Tensor *view = pr->program->tensors[id];
         Claim place = { .space = h->space, .begin = h->offset + view->flat_offset };
 
         place.end = place.begin + view->bytes;
         if (view->flat_offset > at)
-            add_claim(c, (Claim){ .space = h->space, .begin = h->offset + at, .end = place.begin, .slot = NONE,
-                                  .tensor = f->tensor, .from_start = true, .to_end = true });
+            add_claim(c, (Claim){ .space = h->space,
+                                  .begin = h->offset + at,
+                                  .end = place.begin,
+                                  .slot = NONE,
+                                  .tensor = f->tensor,
+                                  .from_start = true,
+                                  .to_end = true });
         if (whole != NONE) claim_persistent(c, place, f->tensor, whole);
         if (whole == NONE || pr->home[id] != NONE) claim_persistent(c, place, id, pr->home[id]);
         at = view->flat_offset + view->bytes;
     }
-    Claim rest = { .space = h->space, .begin = h->offset + at, .end = h->offset + flat->bytes, .slot = NONE,
-                   .tensor = f->tensor, .from_start = true, .to_end = true };
-    if (f->n == 0) claim_persistent(c, rest, f->tensor, whole);
-    else add_claim(c, rest);
+    Claim rest = { .space = h->space,
+                   .begin = h->offset + at,
+                   .end = h->offset + flat->bytes,
+                   .slot = NONE,
+                   .tensor = f->tensor,
+                   .from_start = true,
+                   .to_end = true };
+    if (f->n == 0)
+        claim_persistent(c, rest, f->tensor, whole);
+    else
+        add_claim(c, rest);
 }
 
 /* Slots away from home. The host writes and reads staging memory at times of its own choosing,
@@ -101,8 +113,13 @@ static void claim_slots(Claims *c)
 
         if (s->tensor && pr->home[s->tensor] == i) continue;
         if (!stage && first_use(&pr->use[i]) == INT_MAX) continue;
-        add_claim(c, (Claim){ .space = s->space, .begin = s->offset, .end = s->offset + s->bytes, .slot = i,
-                              .tensor = s->tensor, .from_start = stage, .to_end = stage });
+        add_claim(c, (Claim){ .space = s->space,
+                              .begin = s->offset,
+                              .end = s->offset + s->bytes,
+                              .slot = i,
+                              .tensor = s->tensor,
+                              .from_start = stage,
+                              .to_end = stage });
     }
 }
 
@@ -115,8 +132,8 @@ static bool in_place(const Proof *pr, const Claim *a, const Claim *b, int step)
 
     if (s->kind != STEP_RUN || a->begin != b->begin) return false;
     const Node *n = pr->graph->nodes[s->node];
-    const int  *arg = pr->section->args + s->first_arg;
-    int         k = n->op->in_place - 1, times = 0;
+    const int *arg = pr->section->args + s->first_arg;
+    int k = n->op->in_place - 1, times = 0;
 
     if (k < 0 || k >= n->n_in || arg[k] != a->slot || arg[n->n_in] != b->slot) return false;
     for (int i = 0; i < n->n_in; i++) times += arg[i] == a->slot;
@@ -147,8 +164,8 @@ static Text claim_text(const Proof *pr, const Claim *c)
     Text t;
 
     if (c->slot != NONE) return slot_text(pr, c->slot);
-    snprintf(t.s, sizeof t.s, "bytes kept for %s (%zu bytes at %zu in %s)", pr->program->tensors[c->tensor]->name,
-             c->end - c->begin, c->begin, space_names[c->space]);
+    snprintf(t.s, sizeof t.s, "bytes kept for %s (%zu bytes at %zu in %s)",
+             pr->program->tensors[c->tensor]->name, c->end - c->begin, c->begin, space_names[c->space]);
     return t;
 }
 
@@ -159,10 +176,14 @@ static TideStatus refuse_pair(const Proof *pr, const Claim *a, const Claim *b)
     char why[480];
 
     precedes(pr, a, b, &from, &to);
+    const Claim *lasting = a->to_end ? a : b;
     if (from != NONE)
         snprintf(why, sizeof why, "%s is not over before %s", step_text(pr, from).s, step_text(pr, to).s);
+    else if (lasting->slot == NONE)
+        snprintf(why, sizeof why, "what is kept for %s must outlive the section",
+                 pr->program->tensors[lasting->tensor]->name);
     else
-        snprintf(why, sizeof why, "%s holds something %s the section", claim_text(pr, a->to_end ? a : b).s,
+        snprintf(why, sizeof why, "%s holds something %s the section", slot_text(pr, lasting->slot).s,
                  a->to_end ? "after" : "before");
     return proof_refuse(pr, "%s and %s share %zu bytes at %zu of %s, but %s", claim_text(pr, a).s,
                         claim_text(pr, b).s, end - begin, begin, space_names[a->space], why);
@@ -179,7 +200,11 @@ static int by_begin(const void *x, const void *y)
 }
 
 /* Claims point into one array, sorted by space first, so ends may be compared inside a space. */
-typedef struct End { Space space; size_t end; int claim; } End;
+typedef struct End {
+    Space space;
+    size_t end;
+    int claim;
+} End;
 
 static int by_end(const void *x, const void *y)
 {
@@ -196,8 +221,10 @@ static int position(const Claims *c, int time)
 
     while (low < high) {
         int middle = (low + high) / 2;
-        if (c->all[c->active[middle]].time < time) low = middle + 1;
-        else high = middle;
+        if (c->all[c->active[middle]].time < time)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low;
 }
@@ -250,7 +277,7 @@ TideStatus proof_bytes(Proof *pr)
      * behind it. */
     size_t most = (size_t)pr->section->n_slots + 4 * (size_t)pr->program->n_tensors + 1;
     Claims c = { .pr = pr, .all = malloc(most * sizeof *c.all), .active = malloc(most * sizeof *c.active) };
-    End   *ends = malloc(most * sizeof *ends);
+    End *ends = malloc(most * sizeof *ends);
     TideStatus status = TIDE_NO_MEMORY;
 
     if (c.all && c.active && ends) {

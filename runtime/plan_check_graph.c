@@ -54,16 +54,23 @@ static bool reads_first(const Fact *f)
     return f->first_in != NONE && (f->first_out == NONE || f->first_in <= f->first_out);
 }
 
-void proof_find_carried(const TideProgram *p, Fact *fact, bool *carried)
+/* One of two questions about each gradient: is it written by a graph, and is it read there first? */
+static void find_written(const TideProgram *p, Fact *fact, bool read_first, bool *answer)
 {
-    for (int id = 1; id < p->n_tensors; id++)
-        carried[id] = p->tensors[id]->graph < 0 && p->tensors[id]->kind != TIDE_GRADIENT;
     for (int i = 0; i < p->n_graphs; i++) {
         read_nodes(p->graphs[i], fact, NULL, NULL);
         join_views(p, fact);
         for (int id = 1; id < p->n_tensors; id++)
-            if (p->tensors[id]->graph < 0 && reads_first(&fact[id]) && fact[id].first_out != NONE) carried[id] = true;
+            if (fact[id].first_out != NONE && (!read_first || reads_first(&fact[id]))) answer[id] = true;
     }
+}
+
+void proof_find_carried(const TideProgram *p, Fact *fact, bool *carried)
+{
+    find_written(p, fact, false, carried);
+    for (int id = 1; id < p->n_tensors; id++)
+        carried[id] = p->tensors[id]->graph < 0 && (p->tensors[id]->kind != TIDE_GRADIENT || !carried[id]);
+    find_written(p, fact, true, carried);
 }
 
 void proof_read_graph(Proof *pr, const bool *carried)

@@ -22,20 +22,10 @@ static TideStatus lane_opens(const Proof *pr, int step)
 
     if (s->lane == LANE_COMPUTE || pr->rank[step] > 1) return TIDE_OK;
     if (s->kind == STEP_WAIT && pr->clock[step].done[LANE_COMPUTE] > 0) return TIDE_OK;
-    return proof_refuse(pr, "%s is the first of its lane and must be a wait for an event that follows a step of "
-                            "the compute lane of this section", step_text(pr, step).s);
-}
-
-static TideStatus lanes_close(const Proof *pr, const Clock *now)
-{
-    for (int i = pr->section->n_steps - 1; i >= 0; i--) {
-        Lane lane = pr->section->steps[i].lane;
-        if (pr->rank[i] > now[LANE_COMPUTE].done[lane])
-            return proof_refuse(pr, "at the end the compute lane does not wait for %s: it knows of %d of that "
-                                    "lane's steps, this is step %d of the lane",
-                                step_text(pr, i).s, now[LANE_COMPUTE].done[lane], pr->rank[i]);
-    }
-    return TIDE_OK;
+    return proof_refuse(pr,
+                        "%s is the first of its lane and must be a wait for an event that follows a step of "
+                        "the compute lane of this section",
+                        step_text(pr, step).s);
 }
 
 static TideStatus events_recorded(const Proof *pr, const int *recorded)
@@ -72,8 +62,8 @@ static TideStatus order_steps(Proof *pr, int *recorded)
                                 recorded[s->event]);
         recorded[s->event] = i;
     }
-    TRY(events_recorded(pr, recorded));
-    return lanes_close(pr, now);
+    pr->end = now[LANE_COMPUTE];
+    return events_recorded(pr, recorded);
 }
 
 TideStatus proof_order(Proof *pr)
@@ -118,8 +108,8 @@ static TideStatus write_slot(Proof *pr, int step, int slot, int version)
     Use *u = &pr->use[slot];
 
     if (u->write != NONE && !proof_before(pr, u->write, step))
-        return proof_refuse(pr, "%s writes %s without waiting for %s, which writes it too", step_text(pr, step).s,
-                            slot_text(pr, slot).s, step_text(pr, u->write).s);
+        return proof_refuse(pr, "%s writes %s without waiting for %s, which writes it too",
+                            step_text(pr, step).s, slot_text(pr, slot).s, step_text(pr, u->write).s);
     for (int l = 0; l < LANE_COUNT; l++) {
         if (u->read[l] != NONE && u->read[l] != step && !proof_before(pr, u->read[l], step))
             return proof_refuse(pr, "%s writes %s without waiting for %s, which still reads it",
@@ -137,8 +127,8 @@ static TideStatus run_node(Proof *pr, int step)
 {
     const Step *s = &pr->section->steps[step];
     const Node *n = pr->graph->nodes[s->node];
-    const int  *arg = pr->section->args + s->first_arg;
-    const int  *wanted = pr->wanted + pr->wanted_at[s->node];
+    const int *arg = pr->section->args + s->first_arg;
+    const int *wanted = pr->wanted + pr->wanted_at[s->node];
 
     if (pr->runs[s->node]++ > 0 && proof_runs_once(pr, n))
         return proof_refuse(pr, "%s runs a node again that must run exactly once", step_text(pr, step).s);
@@ -179,22 +169,23 @@ static TideStatus ends_with(const Proof *pr, int id, int slot, const char *what)
     int writes = pr->fact[id].writes;
 
     if (slot == NONE)
-        return proof_refuse(pr, "%s %s (tensor %d) must end with version %d but has no slot there", what, name, id,
-                            writes);
+        return proof_refuse(pr, "%s %s (tensor %d) must end with version %d but has no slot there", what,
+                            name, id, writes);
     int version = pr->use[slot].version;
     if (version == writes) return TIDE_OK;
     if (version == NONE)
-        return proof_refuse(pr, "%s %s (tensor %d) must end with version %d, but nothing is ever written to %s",
+        return proof_refuse(pr,
+                            "%s %s (tensor %d) must end with version %d, but nothing is ever written to %s",
                             what, name, id, writes, slot_text(pr, slot).s);
-    return proof_refuse(pr, "%s %s (tensor %d) must end with version %d, but %s holds version %d", what, name, id,
-                        writes, slot_text(pr, slot).s, version);
+    return proof_refuse(pr, "%s %s (tensor %d) must end with version %d, but %s holds version %d", what, name,
+                        id, writes, slot_text(pr, slot).s, version);
 }
 
 static TideStatus results_are_there(const Proof *pr)
 {
     for (int id = 1; id < pr->program->n_tensors; id++) {
         const Tensor *t = pr->program->tensors[id];
-        bool persistent = t->graph < 0, written = pr->fact[id].writes > 0;
+        bool persistent = t->graph<0, written = pr->fact[id].writes> 0;
 
         if (persistent && (written || pr->home[id] != NONE) && pr->fact[id].live_out)
             TRY(ends_with(pr, id, pr->home[id], "at home,"));
@@ -213,4 +204,19 @@ TideStatus proof_meaning(Proof *pr)
     }
     TRY(every_node_ran(pr));
     return results_are_there(pr);
+}
+
+/* ---- The end -------------------------------------------------------------- */
+
+TideStatus proof_end(const Proof *pr)
+{
+    for (int i = pr->section->n_steps - 1; i >= 0; i--) {
+        Lane lane = pr->section->steps[i].lane;
+        if (pr->rank[i] > pr->end.done[lane])
+            return proof_refuse(pr,
+                                "at the end the compute lane does not wait for %s: it knows of %d of that "
+                                "lane's steps, this is step %d of the lane",
+                                step_text(pr, i).s, pr->end.done[lane], pr->rank[i]);
+    }
+    return TIDE_OK;
 }

@@ -6,7 +6,10 @@
 enum { PLAN_VERSION = 1 };
 
 /* Fields of TidePlanStats by their names in the file. */
-typedef struct StatField { const char *key; size_t at; } StatField;
+typedef struct StatField {
+    const char *key;
+    size_t at;
+} StatField;
 enum { STAT_SIZES = 9, STAT_REALS = 5 };
 extern const StatField stat_sizes[STAT_SIZES]; /* size_t */
 extern const StatField stat_reals[STAT_REALS]; /* double */

@@ -14,8 +14,8 @@ static const size_t most_file_bytes = (size_t)64 << 20; /* a plan of 3,000 steps
 
 static TideStatus read_index(const JsonAt *array, size_t i, int *out)
 {
-    JsonAt  at = read_item(array, i);
-    int64_t n;
+    JsonAt at = read_item(array, i);
+    int64_t n = 0;
 
     TRY(read_int(&at, -1, INT32_MAX, &n));
     *out = (int)n;
@@ -26,8 +26,8 @@ static TideStatus read_index(const JsonAt *array, size_t i, int *out)
 static TideStatus read_place(const JsonAt *array, Space *space, size_t *offset, size_t *bytes)
 {
     JsonAt at[4] = { read_item(array, 1), read_item(array, 2), read_item(array, 3), read_item(array, 4) };
-    const char *name;
-    int word;
+    const char *name = NULL;
+    int word = 0;
 
     TRY(read_word(&at[0], space_names, SPACE_COUNT, &word));
     *space = (Space)word;
@@ -40,11 +40,13 @@ static TideStatus read_place(const JsonAt *array, Space *space, size_t *offset, 
  * is whole enough to be freed after a failure. */
 static TideStatus read_list(const JsonAt *at, size_t item_bytes, void *out, int *n)
 {
-    size_t count;
+    size_t count = 0;
 
     TRY(read_array(at, 0, MOST_ITEMS, &count));
     void *list = calloc(count + 1, item_bytes);
-    if (!list) return tide_fail(at->file->tide, TIDE_NO_MEMORY, "%s: no memory for %zu items", at->file->path, count);
+    if (!list)
+        return tide_fail(at->file->tide, TIDE_NO_MEMORY, "%s: no memory for %zu items", at->file->path,
+                         count);
     memcpy(out, &list, sizeof list);
     *n = (int)count;
     return TIDE_OK;
@@ -53,12 +55,12 @@ static TideStatus read_list(const JsonAt *at, size_t item_bytes, void *out, int 
 static TideStatus read_homes(const JsonAt *root, TidePlan *plan)
 {
     JsonAt list;
-    size_t n;
+    size_t n = 0;
 
     TRY(read_member(root, "homes", &list));
     TRY(read_list(&list, sizeof *plan->homes, &plan->homes, &plan->n_homes));
     for (int i = 0; i < plan->n_homes; i++) {
-        Home  *h = &plan->homes[i];
+        Home *h = &plan->homes[i];
         JsonAt at = read_item(&list, (size_t)i);
         TRY(read_array(&at, 5, 5, &n));
         TRY(read_index(&at, 0, &h->tensor));
@@ -70,7 +72,7 @@ static TideStatus read_homes(const JsonAt *root, TidePlan *plan)
 static TideStatus read_decisions(const JsonAt *root, TidePlan *plan)
 {
     JsonAt list;
-    size_t n;
+    size_t n = 0;
 
     TRY(read_member(root, "decisions", &list));
     TRY(read_list(&list, sizeof *plan->decisions, &plan->decisions, &plan->n_decisions));
@@ -78,9 +80,10 @@ static TideStatus read_decisions(const JsonAt *root, TidePlan *plan)
         Decision *d = &plan->decisions[i];
         JsonAt at = read_item(&list, (size_t)i);
         TRY(read_array(&at, 5, 5, &n));
-        JsonAt fate = read_item(&at, 1), price = read_item(&at, 2), flip = read_item(&at, 3), name = read_item(&at, 4);
-        const char *text;
-        int word;
+        JsonAt fate = read_item(&at, 1), price = read_item(&at, 2), flip = read_item(&at, 3),
+               name = read_item(&at, 4);
+        const char *text = NULL;
+        int word = 0;
         TRY(read_index(&at, 0, &d->tensor));
         TRY(read_word(&fate, fate_names, TIDE_FATE_COUNT, &word));
         TRY(read_real(&price, -1e300, 1e300, &d->price));
@@ -95,7 +98,7 @@ static TideStatus read_tallies(const JsonAt *stats, TidePlanStats *s)
 {
     const char *keys[TIDE_FATE_COUNT + 1] = { NULL };
     JsonAt tallies, tally;
-    size_t n;
+    size_t n = 0;
 
     memcpy(keys, fate_names, sizeof fate_names);
     TRY(read_member(stats, "tallies", &tallies));
@@ -140,7 +143,9 @@ static TideStatus args_reach(const JsonAt *at, Section *s, size_t n)
     if (s->args && wanted <= have) return TIDE_OK;
     while (have < wanted) have *= 2;
     int *args = wanted <= MOST_ITEMS ? realloc(s->args, have * sizeof *args) : NULL;
-    if (!args) return tide_fail(at->file->tide, TIDE_NO_MEMORY, "%s: no memory for %zu arguments", at->file->path, wanted);
+    if (!args)
+        return tide_fail(at->file->tide, TIDE_NO_MEMORY, "%s: no memory for %zu arguments", at->file->path,
+                         wanted);
     s->args = args;
     return TIDE_OK;
 }
@@ -148,7 +153,7 @@ static TideStatus args_reach(const JsonAt *at, Section *s, size_t n)
 static TideStatus read_args(const JsonAt *step, Section *s)
 {
     JsonAt list = read_item(step, 3);
-    size_t n;
+    size_t n = 0;
 
     TRY(read_array(&list, 0, MOST_ITEMS, &n));
     TRY(args_reach(&list, s, n));
@@ -168,16 +173,16 @@ static TideStatus read_run(const JsonAt *at, const TideGraph *g, Section *sec, S
         return read_refuse(at, "runs node %d; graph %s has %d", s->node, g->name, g->n_nodes);
     int wanted = g->nodes[s->node]->n_in + g->nodes[s->node]->n_out + 1;
     if (sec->n_args - before != wanted)
-        return read_refuse(at, "gives node %d (%s) %d arguments, it takes %d", s->node, g->nodes[s->node]->name,
-                           sec->n_args - before, wanted);
+        return read_refuse(at, "gives node %d (%s) %d arguments, it takes %d", s->node,
+                           g->nodes[s->node]->name, sec->n_args - before, wanted);
     return TIDE_OK;
 }
 
 static TideStatus read_step(const JsonAt *at, const TideGraph *g, Section *sec, Step *s)
 {
     static const size_t items[] = { [STEP_RUN] = 4, [STEP_COPY] = 4, [STEP_RECORD] = 3, [STEP_WAIT] = 3 };
-    size_t n;
-    int    word;
+    size_t n = 0;
+    int word = 0;
 
     *s = (Step){ .node = -1, .first_arg = -1, .src = -1, .dst = -1, .event = -1 };
     TRY(read_array(at, 3, 4, &n));
@@ -196,8 +201,8 @@ static TideStatus read_step(const JsonAt *at, const TideGraph *g, Section *sec, 
 static TideStatus read_timeline(const JsonAt *section, Section *s)
 {
     JsonAt list;
-    size_t n;
-    int    count = 0;
+    size_t n = 0;
+    int count = 0;
 
     if (!read_has(section, "timeline")) return TIDE_OK;
     TRY(read_member(section, "timeline", &list));
@@ -216,7 +221,7 @@ static TideStatus read_timeline(const JsonAt *section, Section *s)
 static TideStatus read_slots(const JsonAt *section, Section *s)
 {
     JsonAt list;
-    size_t n;
+    size_t n = 0;
 
     TRY(read_member(section, "slots", &list));
     TRY(read_list(&list, sizeof *s->slots, &s->slots, &s->n_slots));
@@ -231,8 +236,8 @@ static TideStatus read_slots(const JsonAt *section, Section *s)
 
 static TideStatus read_graph(const JsonAt *section, const TideProgram *p, Section *s)
 {
-    JsonAt      at;
-    const char *name;
+    JsonAt at;
+    const char *name = NULL;
 
     TRY(read_member(section, "graph", &at));
     TRY(read_text(&at, &name));
@@ -244,8 +249,8 @@ static TideStatus read_graph(const JsonAt *section, const TideProgram *p, Sectio
 static TideStatus read_section(const JsonAt *at, const TideProgram *p, Section *s)
 {
     static const char *const keys[] = { "graph", "events", "slots", "steps", "timeline", NULL };
-    JsonAt  list, events;
-    int64_t n;
+    JsonAt list, events;
+    int64_t n = 0;
 
     TRY(read_keys(at, keys));
     TRY(read_graph(at, p, s));
@@ -293,22 +298,25 @@ static TideStatus read_arena(const JsonAt *root, TidePlan *plan)
 /* Version and hashes come first, so that a file made for something else is refused for that. */
 static TideStatus read_head(const JsonAt *root, const TideProgram *p, TidePlan *plan)
 {
-    static const char *const keys[] = { "tide_plan", "program", "numerics", "policy", "fixed_bytes", "arena", "homes",
-                                        "decisions", "stats", "sections", NULL };
-    JsonAt  at;
-    int64_t version;
-    int     word;
+    static const char *const keys[] = { "tide_plan",   "program",  "numerics", "policy",
+                                        "fixed_bytes", "arena",    "homes",    "decisions",
+                                        "stats",       "sections", NULL };
+    JsonAt at;
+    int64_t version = 0;
+    int word = 0;
 
     TRY(read_member(root, "tide_plan", &at));
     TRY(read_int(&at, 0, INT32_MAX, &version));
     if (version != PLAN_VERSION)
-        return read_refuse(&at, "is version %" PRId64 "; this program reads version %d", version, PLAN_VERSION);
+        return read_refuse(&at, "is version %" PRId64 "; this program reads version %d", version,
+                           PLAN_VERSION);
     TRY(read_keys(root, keys));
     TRY(read_member(root, "program", &at));
     TRY(read_hash(&at, &plan->program_hash));
     if (plan->program_hash != program_hash(p))
-        return read_refuse(&at, "is %016" PRIx64 ", but this program is %016" PRIx64
-                                ": the plan was made for another model or shape; plan anew",
+        return read_refuse(&at,
+                           "is %016" PRIx64 ", but this program is %016" PRIx64
+                           ": the plan was made for another model or shape; plan anew",
                            plan->program_hash, program_hash(p));
     TRY(read_member(root, "numerics", &at));
     TRY(read_hash(&at, &plan->numerics_hash));
@@ -334,7 +342,7 @@ static TideStatus read_plan(const JsonFile *f, const TideProgram *p, TidePlan *p
 /* The proof does not know the file; its message gets the path in front. */
 static TideStatus check_loaded(const TideProgram *p, const TidePlan *plan, const char *path)
 {
-    char       text[sizeof p->tide->message];
+    char text[sizeof p->tide->message];
     TideStatus status = tide_plan_check(p, plan);
 
     if (!status) return TIDE_OK;
@@ -344,7 +352,7 @@ static TideStatus check_loaded(const TideProgram *p, const TidePlan *plan, const
 
 TideStatus tide_plan_load(const TideProgram *p, const char *path, TidePlan **out)
 {
-    JsonFile  file;
+    JsonFile file;
     TidePlan *plan = NULL;
 
     *out = NULL;
@@ -355,7 +363,9 @@ TideStatus tide_plan_load(const TideProgram *p, const char *path, TidePlan **out
     if (!status) status = read_plan(&file, p, plan);
     read_close(&file);
     if (!status) status = check_loaded(p, plan, path);
-    if (status) tide_plan_free(plan);
-    else *out = plan;
+    if (status)
+        tide_plan_free(plan);
+    else
+        *out = plan;
     return status;
 }

@@ -6,7 +6,9 @@
 #include "runtime/graph.h"
 #include "runtime/plan.h"
 
-typedef struct Text { char s[48]; } Text;
+typedef struct Text {
+    char s[48];
+} Text;
 
 /* ---- Numbers for people --------------------------------------------------- */
 
@@ -15,24 +17,27 @@ static Text bytes_text(size_t bytes)
 {
     static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
     double x = (double)bytes;
-    int    unit = 0;
-    Text   t;
+    int unit = 0;
+    Text t;
 
     while (x >= 1024) {
         x /= 1024;
         unit++;
     }
-    if (unit == 0) snprintf(t.s, sizeof t.s, "%zu B", bytes);
-    else snprintf(t.s, sizeof t.s, "%.*f %s", unit >= 3 ? 2 : 1, x, units[unit]);
+    if (unit == 0)
+        snprintf(t.s, sizeof t.s, "%zu B", bytes);
+    else
+        snprintf(t.s, sizeof t.s, "%.*f %s", unit >= 3 ? 2 : 1, x, units[unit]);
     return t;
 }
 
 /* An offset as short as it is exact: "0", "768", "12K", "8M", "8M+256". */
 static Text offset_text(size_t offset)
 {
-    static const struct { size_t bytes; char name; } units[] = { { (size_t)1 << 30, 'G' },
-                                                                 { (size_t)1 << 20, 'M' },
-                                                                 { (size_t)1 << 10, 'K' } };
+    static const struct {
+        size_t bytes;
+        char name;
+    } units[] = { { (size_t)1 << 30, 'G' }, { (size_t)1 << 20, 'M' }, { (size_t)1 << 10, 'K' } };
     Text t = { "" };
 
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
@@ -50,9 +55,12 @@ static Text seconds_text(double seconds)
 {
     Text t;
 
-    if (seconds >= 1) snprintf(t.s, sizeof t.s, "%.3f s", seconds);
-    else if (seconds >= 1e-3) snprintf(t.s, sizeof t.s, "%.2f ms", seconds * 1e3);
-    else snprintf(t.s, sizeof t.s, "%.1f us", seconds * 1e6);
+    if (seconds >= 1)
+        snprintf(t.s, sizeof t.s, "%.3f s", seconds);
+    else if (seconds >= 1e-3)
+        snprintf(t.s, sizeof t.s, "%.2f ms", seconds * 1e3);
+    else
+        snprintf(t.s, sizeof t.s, "%.1f us", seconds * 1e6);
     return t;
 }
 
@@ -66,8 +74,8 @@ static void print_head(const TideProgram *p, const TidePlan *plan, FILE *to)
     fprintf(to, "plan for program %016" PRIx64 ", policy %s, %d graphs\n", plan->program_hash,
             policy_names[plan->policy], p->n_graphs);
     fprintf(to, "device %s (persistent %s; keeping everything takes %s)   host %s, staging 2 x %s\n",
-            bytes_text(plan->arena_bytes[SPACE_DEVICE]).s, bytes_text(s->static_bytes).s, bytes_text(s->keep_bytes).s,
-            bytes_text(plan->arena_bytes[SPACE_HOST]).s, bytes_text(stage).s);
+            bytes_text(plan->arena_bytes[SPACE_DEVICE]).s, bytes_text(s->static_bytes).s,
+            bytes_text(s->keep_bytes).s, bytes_text(plan->arena_bytes[SPACE_HOST]).s, bytes_text(stage).s);
     fprintf(to, "kept %d (%s)   recomputed %d (%s)   offloaded %d (%s)\n", s->fate[TIDE_KEEP].tensors,
             bytes_text(s->fate[TIDE_KEEP].bytes).s, s->fate[TIDE_RECOMPUTE].tensors,
             bytes_text(s->fate[TIDE_RECOMPUTE].bytes).s, s->fate[TIDE_OFFLOAD].tensors,
@@ -91,8 +99,8 @@ static void print_place(const TideProgram *p, const Slot *s, FILE *to)
 static void print_run(const TideProgram *p, const Section *sec, const Step *s, FILE *to)
 {
     const Node *n = p->graphs[sec->graph]->nodes[s->node];
-    const int  *arg = sec->args + s->first_arg;
-    int         scratch = arg[n->n_in + n->n_out];
+    const int *arg = sec->args + s->first_arg;
+    int scratch = arg[n->n_in + n->n_out];
 
     fprintf(to, "%s ", n->name);
     for (int i = 0; i < n->n_in; i++)
@@ -118,9 +126,12 @@ static void print_step(const TideProgram *p, const Section *sec, int step, int *
     const Node *n = s->kind == STEP_RUN ? p->graphs[sec->graph]->nodes[s->node] : NULL;
 
     fprintf(to, "%5d  %-8s %-7s ", step, lane_names[s->lane], step_names[s->kind]);
-    if (n) print_run(p, sec, s, to);
-    else if (s->kind == STEP_COPY) print_copy(p, sec, s, to);
-    else fprintf(to, "e%d", s->event);
+    if (n)
+        print_run(p, sec, s, to);
+    else if (s->kind == STEP_COPY)
+        print_copy(p, sec, s, to);
+    else
+        fprintf(to, "e%d", s->event);
     if (sec->spans && (n || s->kind == STEP_COPY))
         fprintf(to, "  %s", seconds_text(sec->spans[step].end - sec->spans[step].start).s);
     fputs(n && (ran[s->node]++ > 0 || n->again) ? "  again\n" : "\n", to);
@@ -131,8 +142,8 @@ static void print_section(const TideProgram *p, const Section *sec, FILE *to)
     const TideGraph *g = p->graphs[sec->graph];
     int *ran = calloc((size_t)g->n_nodes + 1, sizeof *ran);
 
-    fprintf(to, "\ngraph %s: %d nodes, %d steps, %d slots, %d events\n", g->name, g->n_nodes, sec->n_steps, sec->n_slots,
-            sec->n_events);
+    fprintf(to, "\ngraph %s: %d nodes, %d steps, %d slots, %d events\n", g->name, g->n_nodes, sec->n_steps,
+            sec->n_slots, sec->n_events);
     if (!ran) {
         fputs("no memory to list its steps\n", to);
         return;

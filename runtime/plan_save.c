@@ -28,10 +28,9 @@ const StatField stat_reals[STAT_REALS] = {
     { "plan_seconds", offsetof(TidePlanStats, plan_seconds) },
 };
 
-/* 17 digits bring a double back to the same bits. JSON has no infinity and no NaN. */
+/* 17 digits bring a double back to the same bits. */
 static void put_real(FILE *to, double x)
 {
-    assert(isfinite(x));
     fprintf(to, "%.17g", x);
 }
 
@@ -44,7 +43,8 @@ static void put_stats(FILE *to, const TidePlanStats *s)
 {
     fputs("{", to);
     for (int i = 0; i < STAT_SIZES; i++)
-        fprintf(to, "\n   \"%s\": %zu,", stat_sizes[i].key, *(const size_t *)((const char *)s + stat_sizes[i].at));
+        fprintf(to, "\n   \"%s\": %zu,", stat_sizes[i].key,
+                *(const size_t *)((const char *)s + stat_sizes[i].at));
     for (int i = 0; i < STAT_REALS; i++) {
         fprintf(to, "\n   \"%s\": ", stat_reals[i].key);
         put_real(to, *(const double *)((const char *)s + stat_reals[i].at));
@@ -52,7 +52,8 @@ static void put_stats(FILE *to, const TidePlanStats *s)
     }
     fputs("\n   \"tallies\": {", to);
     for (int i = 0; i < TIDE_FATE_COUNT; i++)
-        fprintf(to, "%s\"%s\": [%d, %zu]", i ? ", " : "", fate_names[i], s->fate[i].tensors, s->fate[i].bytes);
+        fprintf(to, "%s\"%s\": [%d, %zu]", i ? ", " : "", fate_names[i], s->fate[i].tensors,
+                s->fate[i].bytes);
     fputs("}\n }", to);
 }
 
@@ -61,7 +62,8 @@ static void put_homes(FILE *to, const TideProgram *p, const TidePlan *plan)
     fputs("[", to);
     for (int i = 0; i < plan->n_homes; i++) {
         const Home *h = &plan->homes[i];
-        fprintf(to, "%s\n   [%d, \"%s\", %zu, %zu, ", i ? "," : "", h->tensor, space_names[h->space], h->offset, h->bytes);
+        fprintf(to, "%s\n   [%d, \"%s\", %zu, %zu, ", i ? "," : "", h->tensor, space_names[h->space],
+                h->offset, h->bytes);
         put_name(to, p, h->tensor);
         fputs("]", to);
     }
@@ -89,7 +91,8 @@ static void put_step(FILE *to, const TideGraph *g, const Section *sec, const Ste
     case STEP_RUN: {
         const Node *n = g->nodes[s->node];
         fprintf(to, "%d, [", s->node);
-        for (int i = 0; i < n->n_in + n->n_out + 1; i++) fprintf(to, "%s%d", i ? ", " : "", sec->args[s->first_arg + i]);
+        for (int i = 0; i < n->n_in + n->n_out + 1; i++)
+            fprintf(to, "%s%d", i ? ", " : "", sec->args[s->first_arg + i]);
         fputs("]]", to);
         break;
     }
@@ -109,8 +112,8 @@ static void put_section(FILE *to, const TideProgram *p, const Section *s)
     fprintf(to, ", \"events\": %d,\n   \"slots\": [", s->n_events);
     for (int i = 0; i < s->n_slots; i++) {
         const Slot *at = &s->slots[i];
-        fprintf(to, "%s\n    [%d, \"%s\", %zu, %zu, ", i ? "," : "", at->tensor, space_names[at->space], at->offset,
-                at->bytes);
+        fprintf(to, "%s\n    [%d, \"%s\", %zu, %zu, ", i ? "," : "", at->tensor, space_names[at->space],
+                at->offset, at->bytes);
         put_name(to, p, at->tensor);
         fputs("]", to);
     }
@@ -132,7 +135,8 @@ static void put_section(FILE *to, const TideProgram *p, const Section *s)
 
 static void put_plan(FILE *to, const TideProgram *p, const TidePlan *plan)
 {
-    fprintf(to, "{\"tide_plan\": %d,\n \"program\": \"%016" PRIx64 "\",\n \"numerics\": \"%016" PRIx64 "\",\n",
+    fprintf(to,
+            "{\"tide_plan\": %d,\n \"program\": \"%016" PRIx64 "\",\n \"numerics\": \"%016" PRIx64 "\",\n",
             PLAN_VERSION, plan->program_hash, plan->numerics_hash);
     fprintf(to, " \"policy\": \"%s\",\n \"fixed_bytes\": %zu,\n \"arena\": {", policy_names[plan->policy],
             plan->fixed_bytes);
@@ -152,14 +156,31 @@ static void put_plan(FILE *to, const TideProgram *p, const TidePlan *plan)
     fputs("]}\n", to);
 }
 
+/* JSON has no infinity and no NaN: what of the plan is one, NULL if nothing is. */
+static const char *not_finite(const TidePlan *plan)
+{
+    for (int i = 0; i < STAT_REALS; i++)
+        if (!isfinite(*(const double *)((const char *)&plan->stats + stat_reals[i].at)))
+            return stat_reals[i].key;
+    for (int i = 0; i < plan->n_decisions; i++)
+        if (!isfinite(plan->decisions[i].price)) return "price";
+    for (int i = 0; i < plan->n_sections; i++)
+        for (int j = 0; plan->sections[i].spans && j < plan->sections[i].n_steps; j++)
+            if (!isfinite(plan->sections[i].spans[j].start) || !isfinite(plan->sections[i].spans[j].end))
+                return "timeline";
+    return NULL;
+}
+
 TideStatus tide_plan_save(const TideProgram *p, const TidePlan *plan, const char *path)
 {
-    FILE *to = fopen(path, "wb");
+    const char *odd = not_finite(plan);
 
+    if (odd) return tide_fail(p->tide, TIDE_BAD_FILE, "%s: the plan's %s is no finite number", path, odd);
+    FILE *to = fopen(path, "wb");
     if (!to) return tide_fail(p->tide, TIDE_IO, "%s: cannot write the plan: %s", path, strerror(errno));
     put_plan(to, p, plan);
     bool failed = ferror(to) != 0;
-    if (fclose(to) || failed) return tide_fail(p->tide, TIDE_IO, "%s: the plan was cut short: %s", path, strerror(errno));
+    if (fclose(to) || failed)
+        return tide_fail(p->tide, TIDE_IO, "%s: the plan was cut short: %s", path, strerror(errno));
     return TIDE_OK;
 }
-

@@ -16,7 +16,7 @@
 #include "runtime/planner.h"
 #include "runtime/profile.h"
 
-enum { HOME_ALIGNMENT = 256 };
+enum { HOME_ALIGNMENT = 256, SLACK = 128 };
 
 static double wall_clock(void)
 {
@@ -99,8 +99,11 @@ static TideStatus place_others(Planner *pl)
         GraphWork *w = &pl->work[i];
         TideFate *keep = pool_new(&pl->pool, (size_t)w->problem->n_tensors, sizeof *keep);
         if (!keep) return no_memory(pl->program);
+        size_t bound = least_bound(w->evaluator, keep);
+        if (bound > pl->bound) pl->bound = bound;
         Score score = evaluate(w->evaluator, keep, SIZE_MAX);
-        if (layout_place(w->layout, w->evaluator->schedule, score.peak, 32)) return no_memory(pl->program);
+        if (layout_place(w->layout, w->evaluator->schedule, score.peak + score.peak / SLACK))
+            return no_memory(pl->program);
         if (w->layout->height <= pl->others) continue;
         pl->others = w->layout->height;
         pl->highest = i;
@@ -255,6 +258,18 @@ static TideStatus write_plan(Planner *pl, const Solution *s, TidePlan *plan)
     return TIDE_OK;
 }
 
+static TideStatus new_plan(Planner *pl, const Solution *s, TidePlan **out)
+{
+    TidePlan *plan = calloc(1, sizeof *plan);
+    TideStatus status = plan ? write_plan(pl, s, plan) : no_memory(pl->program);
+
+    if (status)
+        tide_plan_free(plan);
+    else
+        *out = plan;
+    return status;
+}
+
 /* ---- Make ---------------------------------------------------------------- */
 
 enum { SIZE_TEXT = 32 };
@@ -295,6 +310,14 @@ static void name_largest(const Schedule *s, int at, char *text, size_t size)
     }
 }
 
+static TideStatus refuse_host(const Planner *pl)
+{
+    return tide_fail(pl->program->tide, TIDE_NO_PLAN,
+                     "no plan fits the host budget of %zu bytes of pinned memory: inputs and outputs take %zu bytes "
+                     "of it, and what the policy or a forced fate offloads does not fit the rest",
+                     pl->budget.host_bytes, 2 * pl->stage_bytes);
+}
+
 static TideStatus refuse(Planner *pl, size_t *least)
 {
     char budget[SIZE_TEXT], fixed[SIZE_TEXT], lowest[SIZE_TEXT], proven[SIZE_TEXT], names[300];
@@ -304,6 +327,7 @@ static TideStatus refuse(Planner *pl, size_t *least)
     const TideFate *keep = pool_new(&pl->pool, (size_t)w->problem->n_tensors, sizeof *keep);
 
     if (!keep) return no_memory(pl->program);
+    if (!pl->least.found) return refuse_host(pl);
     if (least) *least = found;
     Score score = graph ? evaluate(w->evaluator, keep, SIZE_MAX) : evaluate(w->evaluator, pl->least.fates, pl->least.live_limit);
     const Schedule *s = w->evaluator->schedule;
@@ -316,14 +340,6 @@ static TideStatus refuse(Planner *pl, size_t *least)
                      size_text(pl->static_bytes, fixed), found, size_text(found, lowest),
                      s->n_runs ? w->problem->nodes[s->runs[score.peak_at].node].name : "-", w->graph->name, names,
                      size_text(pl->bound, proven));
-}
-
-static TideStatus refuse_host(const Planner *pl, size_t wanted)
-{
-    return tide_fail(pl->program->tide, TIDE_NO_PLAN,
-                     "no plan fits the host budget of %zu bytes of pinned memory: inputs and outputs take %zu, "
-                     "offloaded tensors at least %zu more",
-                     pl->budget.host_bytes, 2 * pl->stage_bytes, wanted);
 }
 
 static bool host_is_too_small(const Planner *pl)
@@ -339,17 +355,47 @@ TideStatus tide_plan_make(const TideProgram *p, const TideProfile *f, TideBudget
 
     *out = NULL;
     TRY(planner_open(p, f, b, &pl));
-    TideStatus status = host_is_too_small(pl) ? refuse_host(pl, 0) : planner_find_extremes(pl);
+    TideStatus status = host_is_too_small(pl) ? refuse_host(pl) : planner_find_extremes(pl);
     if (!status) status = planner_solve(pl, NULL, &s);
-    if (!status && !s.found) status = refuse(pl, least);
-    TidePlan *plan = status ? NULL : calloc(1, sizeof *plan);
-    if (!status) status = plan ? write_plan(pl, &s, plan) : no_memory(p);
-    if (!status) plan->stats.plan_seconds = wall_clock() - began;
-    if (!status && least) *least = plan->stats.least_bytes;
+    if (!status) status = s.found ? new_plan(pl, &s, out) : refuse(pl, least);
+    if (!status) (*out)->stats.plan_seconds = wall_clock() - began;
+    if (!status && least) *least = (*out)->stats.least_bytes;
     planner_close(pl);
-    if (status)
-        tide_plan_free(plan);
-    else
-        *out = plan;
+    return status;
+}
+
+/* ---- Sweep --------------------------------------------------------------- */
+
+static TideStatus sweep(Planner *pl, const TideBudget *budgets, int n, TidePlan **plans)
+{
+    Solution best = { 0 }, s;
+
+    TRY(planner_find_extremes(pl));
+    for (int i = 0; i < n; i++) {
+        double began = wall_clock();
+        assert(i == 0 || budgets[i].device_bytes >= budgets[i - 1].device_bytes || !budgets[i].device_bytes);
+        planner_set_budget(pl, budgets[i]);
+        TRY(planner_solve(pl, best.found ? &best : NULL, &s));
+        if (!s.found) continue;
+        TRY(new_plan(pl, &s, &plans[i]));
+        plans[i]->stats.plan_seconds = wall_clock() - began;
+        best = s;
+    }
+    return TIDE_OK;
+}
+
+TideStatus plan_sweep(const TideProgram *p, const TideProfile *f, const TideBudget *budgets, int n, TidePlan **plans)
+{
+    Planner *pl;
+
+    for (int i = 0; i < n; i++) plans[i] = NULL;
+    if (n < 1) return TIDE_OK;
+    TRY(planner_open(p, f, budgets[0], &pl));
+    TideStatus status = host_is_too_small(pl) ? refuse_host(pl) : sweep(pl, budgets, n, plans);
+    planner_close(pl);
+    for (int i = 0; status && i < n; i++) {
+        tide_plan_free(plans[i]);
+        plans[i] = NULL;
+    }
     return status;
 }

@@ -10,6 +10,7 @@ typedef struct Solution {
     TideFate *fates;      /* [n_tensors] of the first problem */
     size_t    live_limit; /* given to evaluate()              */
     size_t    enough;     /* given to layout_place()          */
+    size_t    live;       /* most live bytes of the first graph */
     size_t    height;     /* of the first graph               */
     size_t    host_bytes; /* for its offloaded tensors        */
     double    seconds;    /* of its section as emitted        */
@@ -56,7 +57,7 @@ TideStatus planner_apply(Planner *pl, const Solution *s);
 TideStatus planner_new_solution(Planner *pl, Solution *out);
 
 /* Plans for budgets that ascend, so that the predicted seconds never rise with the budget: each plan is a
- * candidate for the next budget. plans[i] is NULL where nothing fits; the caller frees the others. */
+ * candidate for the next budget. Budgets differ in device_bytes only. plans[i] is NULL where nothing fits; the caller frees the others. */
 TideStatus plan_sweep(const TideProgram *p, const TideProfile *f, const TideBudget *budgets, int n, TidePlan **plans);
 
 #endif

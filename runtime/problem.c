@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base.h"
+#include "runtime/holding.h"
 #include "runtime/pool.h"
 #include "runtime/profile.h"
 
@@ -19,6 +20,7 @@ typedef struct Builder {
     int               *index; /* [n_tensors of the program]: index into the problem's tensors, -1: none */
     bool              *used;  /* [n_tensors of the program]: some node of the graph reads or writes it */
     bool              *whole; /* [n_tensors of the program]: a flat that the graph uses as one */
+    Holding           *holding; /* [n_tensors of the program] */
     bool              *views; /* [n_tensors of the program]: a flat that has views */
 } Builder;
 
@@ -47,7 +49,7 @@ static bool belongs(const Builder *b, int id)
 {
     const Tensor *t = tensor_at(b, id);
 
-    if (t->graph >= 0) return t->graph == b->graph->index && (b->used[id] || t->kind == TIDE_INPUT || t->output);
+    if (t->graph >= 0) return t->graph == b->graph->index && (b->used[id] || t->output);
     if (b->used[id]) return true;
     if (t->kind != TIDE_GRADIENT) return false;
     return t->flat ? !b->whole[t->flat] : !b->views[id];
@@ -62,13 +64,13 @@ static CostTensor cost_tensor(const Builder *b, int id)
 
     return (CostTensor){
         .name = t->name,
-        .bytes = align_up(t->bytes, b->problem->alignment),
+        .bytes = fixed ? t->bytes : align_up(t->bytes, b->problem->alignment),
         .kind = t->kind,
         .id = id,
         .fixed = fixed,
         .offset = fixed ? b->homes[t->flat ? t->flat : id] + t->flat_offset : 0,
-        .live_in = fixed && (always || tensor_live_in(b->graph, id)),
-        .live_out = fixed && (always || tensor_live_out(b->graph, id)),
+        .live_in = fixed && (always || b->holding[id].live_in),
+        .live_out = fixed && (always || b->holding[id].live_out),
         .forced = t->forced,
         .producer = -1,
         .again = -1,
@@ -151,6 +153,7 @@ static bool make_room(Builder *b)
     b->index = pool_new(b->pool, tensors, sizeof *b->index);
     b->used = pool_new(b->pool, tensors, sizeof *b->used);
     b->whole = pool_new(b->pool, tensors, sizeof *b->whole);
+    b->holding = graph_holding(b->graph, b->pool);
     b->views = pool_new(b->pool, tensors, sizeof *b->views);
     return !b->pool->failed;
 }

@@ -32,8 +32,7 @@ int64_t shape_elements(TideShape s)
     return n;
 }
 
-/* False if a dimension is below 1 or the bytes exceed what an address can hold. */
-static bool shape_is_sane(TideShape s)
+bool shape_is_sane(TideShape s)
 {
     int64_t limit = (int64_t)1 << 46;
 

@@ -1,10 +1,19 @@
-/* solve.c - solutions that fit: live bytes are decided, heights are placed. */
+/* solve.c - solutions that fit: live bytes are decided, heights are placed.
+ *
+ * The search knows live bytes only. Where the height that placing finds exceeds the budget, the limit of
+ * live bytes is lowered by the excess, and it is decided anew. */
+#include <stdlib.h>
 #include <string.h>
 #include "runtime/base.h"
 #include "runtime/emit.h"
 #include "runtime/planner.h"
 
-enum { PLACE_ORDERS = 24, TIGHTEN_ROUNDS = 6 };
+enum {
+    TIGHTEN_ROUNDS = 6,
+    EFFORT = 150,        /* evaluations to polish one search                               */
+    EFFORT_AGAIN = 60,    /* the same, at a lower limit                                     */
+    SLACK = 128,          /* placing stops within 1/128 of the live bytes where no budget says more */
+};
 
 static TideStatus no_memory(const Planner *pl)
 {
@@ -18,30 +27,235 @@ TideStatus planner_new_solution(Planner *pl, Solution *out)
     return out->fates ? TIDE_OK : no_memory(pl);
 }
 
+static void copy_solution(const Planner *pl, const Solution *from, Solution *to)
+{
+    TideFate *fates = to->fates;
+
+    memcpy(fates, from->fates, (size_t)pl->work[0].problem->n_tensors * sizeof *fates);
+    *to = *from;
+    to->fates = fates;
+}
+
 TideStatus planner_apply(Planner *pl, const Solution *s)
 {
     GraphWork *w = &pl->work[0];
 
     evaluate(w->evaluator, s->fates, s->live_limit);
-    return layout_place(w->layout, w->evaluator->schedule, s->enough, PLACE_ORDERS) ? no_memory(pl) : TIDE_OK;
+    return layout_place(w->layout, w->evaluator->schedule, s->enough) ? no_memory(pl) : TIDE_OK;
 }
 
-TideStatus planner_find_extremes(Planner *pl)
+/* ---- Fitting given fates -------------------------------------------------- */
+
+/* The seconds of the placed schedule as its section will have them. */
+static TideStatus emitted_seconds(Planner *pl, double *seconds)
 {
-    TRY(planner_new_solution(pl, &pl->keep));
-    baseline_fates(pl->work[0].facts, TIDE_POLICY_KEEP, pl->keep.fates);
-    pl->keep.live_limit = SIZE_MAX;
-    TRY(planner_apply(pl, &pl->keep));
-    pl->keep.height = pl->work[0].layout->height;
-    pl->keep.found = true;
-    pl->least = pl->keep;
+    GraphWork *w = &pl->work[0];
+    Emitted e;
+
+    if (section_emit((Emission){ w->graph, w->evaluator->schedule, w->layout->offsets, 0 }, &e)) return no_memory(pl);
+    *seconds = e.seconds;
+    free(e.section.slots);
+    free(e.section.steps);
+    free(e.section.spans);
+    free(e.section.args);
+    return TIDE_OK;
+}
+
+/* Place s->fates such that they fit the budget; s->found says whether that was found. Else s->height is the
+ * lowest height seen, 0 if live bytes alone are too many. */
+static TideStatus fit(Planner *pl, Solution *s)
+{
+    GraphWork *w = &pl->work[0];
+    size_t limit = pl->device_limit;
+
+    s->found = false;
+    s->height = 0;
+    s->enough = pl->device_limit;
+    for (int round = 0; round < TIGHTEN_ROUNDS && !s->found; round++) {
+        Score score = evaluate(w->evaluator, s->fates, limit);
+        if (score.excess > 0 || score.host_bytes > pl->host_limit) return TIDE_OK;
+        s->live_limit = limit;
+        s->live = score.peak;
+        s->host_bytes = score.host_bytes;
+        TRY(planner_apply(pl, s));
+        if (!s->height || w->layout->height < s->height) s->height = w->layout->height;
+        s->found = w->layout->height <= pl->device_limit;
+        if (!w->evaluator->schedule->n_transfers) break; /* a lower limit changes nothing */
+        if (!s->found) limit = score.peak - (w->layout->height - pl->device_limit);
+    }
+    return s->found ? emitted_seconds(pl, &s->seconds) : TIDE_OK;
+}
+
+static void take_faster(const Planner *pl, const Solution *s, Solution *best)
+{
+    if (s->found && (!best->found || s->seconds < best->seconds)) copy_solution(pl, s, best);
+}
+
+static bool lasts_whole(const Planner *pl, const Solution *s)
+{
+    return s->found && s->height <= pl->device_limit && s->host_bytes <= pl->host_limit;
+}
+
+/* ---- Searching ------------------------------------------------------------- */
+
+/* Could the schedule of the newest evaluation be faster than the best solution, however it is placed? */
+static bool may_win(Planner *pl, const Solution *best)
+{
+    return !best->found || evaluate_freely(pl->work[0].evaluator) < best->seconds;
+}
+
+/* Search from the fates of a baseline, at lower and lower limits of live bytes until the height fits. */
+static TideStatus search_from(Planner *pl, TidePolicy start, Solution *s, Solution *best)
+{
+    GraphWork *w = &pl->work[0];
+    size_t limit = pl->device_limit, live = 0;
+
+    baseline_fates(w->facts, start, s->fates);
+    for (int round = 0; round < TIGHTEN_ROUNDS; round++) {
+        Question q = { w->evaluator, limit, pl->host_limit, round ? EFFORT_AGAIN : EFFORT };
+        search_fates(&q, s->fates);
+        evaluate(w->evaluator, s->fates, limit);
+        if (!may_win(pl, best)) return TIDE_OK;
+        TRY(fit(pl, s));
+        take_faster(pl, s, best);
+        if (s->found || !s->height || s->live == live) return TIDE_OK;
+        live = s->live;
+        limit = s->live - (s->height - pl->device_limit);
+    }
+    return TIDE_OK;
+}
+
+/* Fit a baseline, unless nothing can make it faster than the best solution. */
+static TideStatus try_policy(Planner *pl, TidePolicy policy, Solution *s, Solution *best)
+{
+    GraphWork *w = &pl->work[0];
+
+    baseline_fates(w->facts, policy, s->fates);
+    schedule_build(w->evaluator->schedule, s->fates);
+    if (!may_win(pl, best)) return TIDE_OK;
+    TRY(fit(pl, s));
+    take_faster(pl, s, best);
+    return TIDE_OK;
+}
+
+static TideStatus solve_auto(Planner *pl, Solution *trial, Solution *best)
+{
+    static const TidePolicy starts[] = { TIDE_POLICY_KEEP, TIDE_POLICY_RECOMPUTE };
+
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        TRY(search_from(pl, starts[i], trial, best));
+        if (best->found && best->seconds <= pl->keep.seconds) return TIDE_OK; /* nothing is faster */
+    }
+    for (int p = TIDE_POLICY_KEEP; p < TIDE_POLICY_COUNT; p++) TRY(try_policy(pl, (TidePolicy)p, trial, best));
     return TIDE_OK;
 }
 
 TideStatus planner_solve(Planner *pl, const Solution *also, Solution *out)
 {
-    (void)also;
-    *out = pl->keep;
-    out->found = pl->keep.height <= pl->device_limit && pl->others <= pl->device_limit;
+    TidePolicy policy = pl->budget.policy;
+    Solution trial;
+
+    TRY(planner_new_solution(pl, out));
+    TRY(planner_new_solution(pl, &trial));
+    if (pl->others > pl->device_limit) return TIDE_OK;
+    if (policy <= TIDE_POLICY_KEEP && lasts_whole(pl, &pl->keep)) {
+        copy_solution(pl, &pl->keep, out);
+        return TIDE_OK;
+    }
+    if (policy == TIDE_POLICY_AUTO)
+        TRY(solve_auto(pl, &trial, out));
+    else
+        TRY(try_policy(pl, policy, &trial, out));
+    if (lasts_whole(pl, &pl->least)) take_faster(pl, &pl->least, out);
+    if (also && lasts_whole(pl, also)) take_faster(pl, also, out);
     return TIDE_OK;
+}
+
+/* ---- Extremes -------------------------------------------------------------- */
+
+enum { LEAST_CANDIDATES = 2 * TIDE_POLICY_COUNT };
+
+/* Solutions that are candidates for the least one, with their live bytes at the tightest moments. */
+typedef struct Candidates { Solution all[LEAST_CANDIDATES]; int n; } Candidates;
+
+static TideStatus add_candidate(Planner *pl, Candidates *c, const TideFate *fates)
+{
+    GraphWork *w = &pl->work[0];
+    Solution *s = &c->all[c->n];
+    Score score = evaluate(w->evaluator, fates, 0);
+
+    if (score.host_bytes > pl->host_limit) return TIDE_OK;
+    TRY(planner_new_solution(pl, s));
+    memcpy(s->fates, fates, (size_t)w->problem->n_tensors * sizeof *fates);
+    s->live = s->live_limit = score.peak; /* the same peak with looser moments */
+    s->enough = score.peak;
+    s->host_bytes = score.host_bytes;
+    c->n++;
+    return TIDE_OK;
+}
+
+/* Baselines, and what shedding makes of some of them. */
+static TideStatus find_candidates(Planner *pl, Candidates *c)
+{
+    GraphWork *w = &pl->work[0];
+    TideFate *fates = pool_new(&pl->pool, (size_t)w->problem->n_tensors, sizeof *fates);
+
+    if (!fates) return no_memory(pl);
+    for (int p = TIDE_POLICY_KEEP; p < TIDE_POLICY_COUNT; p++) {
+        if (pl->budget.policy != TIDE_POLICY_AUTO && pl->budget.policy != (TidePolicy)p) continue;
+        baseline_fates(w->facts, (TidePolicy)p, fates);
+        TRY(add_candidate(pl, c, fates));
+        if (pl->budget.policy != TIDE_POLICY_AUTO || p < TIDE_POLICY_OFFLOAD) continue;
+        search_fates(&(Question){ w->evaluator, pl->bound, pl->host_limit, 0 }, fates);
+        TRY(add_candidate(pl, c, fates));
+    }
+    return TIDE_OK;
+}
+
+static int compare_live(const void *a, const void *b)
+{
+    const Solution *x = a, *y = b;
+
+    return x->live < y->live ? -1 : x->live > y->live;
+}
+
+/* The lowest candidate once placed. The most promising come first, so that few are. */
+static TideStatus find_least(Planner *pl)
+{
+    Candidates c = { .n = 0 };
+
+    pl->least.found = false;
+    TRY(find_candidates(pl, &c));
+    qsort(c.all, (size_t)c.n, sizeof *c.all, compare_live);
+    for (int i = 0; i < c.n; i++) {
+        Solution *s = &c.all[i];
+        if (pl->least.found && s->enough >= pl->least.height) continue;
+        TRY(planner_apply(pl, s));
+        s->height = pl->work[0].layout->height;
+        s->found = true;
+        if (pl->least.found && s->height >= pl->least.height) continue;
+        TRY(emitted_seconds(pl, &s->seconds));
+        copy_solution(pl, s, &pl->least);
+    }
+    return TIDE_OK;
+}
+
+TideStatus planner_find_extremes(Planner *pl)
+{
+    GraphWork *w = &pl->work[0];
+
+    TRY(planner_new_solution(pl, &pl->keep));
+    TRY(planner_new_solution(pl, &pl->least));
+    baseline_fates(w->facts, TIDE_POLICY_KEEP, pl->keep.fates);
+    size_t bound = least_bound(w->evaluator, pl->keep.fates);
+    if (bound > pl->bound) pl->bound = bound;
+    Score score = evaluate(w->evaluator, pl->keep.fates, SIZE_MAX);
+    pl->keep.live_limit = SIZE_MAX;
+    pl->keep.enough = score.peak + score.peak / SLACK;
+    pl->keep.seconds = score.seconds;
+    pl->keep.host_bytes = score.host_bytes;
+    TRY(planner_apply(pl, &pl->keep));
+    pl->keep.height = w->layout->height;
+    pl->keep.found = true;
+    return find_least(pl);
 }

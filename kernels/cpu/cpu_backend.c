@@ -113,7 +113,7 @@ static void device_free(Device *d, void *p, size_t bytes)
 static TideStatus new_stream(Device *d, int priority, Stream **out)
 {
     (void)priority;
-    TideStatus status = stream_new(d, d->options.link_bytes_per_second, out);
+    TideStatus status = stream_new(d, &d->options, out);
     if (status) cpu_fail(d, "no memory or no thread for another stream");
     return status;
 }
@@ -127,6 +127,11 @@ static TideStatus new_event(Device *d, Event **out)
 
 const Backend cpu_backend = {
     .name = "cpu",
+    /* Two cores of a server. Without it every guess is infinite, and nothing is measured. */
+    .rough = { .flops_per_second = 1e11,
+               .bytes_per_second = 1e10,
+               .link_bytes_per_second = 5e9,
+               .launch_seconds = 5e-6 },
     .alignment = CPU_ALIGNMENT,
     .kernels = cpu_kernels,
     .types = 1u << TIDE_F32 | 1u << TIDE_I32,

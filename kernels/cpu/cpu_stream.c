@@ -64,6 +64,7 @@ struct Stream {
 
     /* The worker's own. */
     double link; /* bytes per second of copies, 0: no limit                     */
+    int threads; /* of a kernel, 0: as OpenMP chooses                           */
     double late; /* seconds that the last copy overslept, if work was waiting   */
 };
 
@@ -165,10 +166,14 @@ static void finish(Stream *s, TideStatus status)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* OpenMP counts threads for each thread that starts a team. Not there in a build without it. */
+extern void omp_set_num_threads(int n) __attribute__((weak));
+
 static void *work(void *arg)
 {
     Stream *s = arg;
 
+    if (s->threads > 0 && omp_set_num_threads) omp_set_num_threads(s->threads);
     for (const Task *t; (t = next_task(s));) finish(s, run_task(s, t));
     return NULL;
 }
@@ -351,14 +356,15 @@ no_more:
     return TIDE_NO_MEMORY;
 }
 
-TideStatus stream_new(Device *d, double link_bytes_per_second, Stream **out)
+TideStatus stream_new(Device *d, const TideDeviceOptions *options, Stream **out)
 {
     Stream *s = calloc(1, sizeof *s);
 
     (void)d;
     *out = NULL;
     if (!s) return TIDE_NO_MEMORY;
-    s->link = link_bytes_per_second;
+    s->link = options->link_bytes_per_second;
+    s->threads = options->threads;
     s->ring = calloc(RING, sizeof *s->ring);
     s->n_pointers = FIRST_POINTERS;
     s->pointers = malloc((size_t)s->n_pointers * RING * sizeof *s->pointers);

@@ -6,8 +6,9 @@
 #define TIDE_CPU_STREAM_H
 #include "runtime/backend.h"
 
-/* link_bytes_per_second: copies take at least bytes over this long; 0: as fast as memory. */
-TideStatus stream_new(Device *d, double link_bytes_per_second, Stream **out);
+/* With options->link_bytes_per_second copies take at least bytes over this long; 0: as fast as memory.
+ * Kernels run on options->threads threads; 0: as OpenMP chooses. */
+TideStatus stream_new(Device *d, const TideDeviceOptions *options, Stream **out);
 /* Finish what was issued, end the worker. */
 void stream_free(Stream *s);
 /* Wait until all that was issued is over; the first failure in it. */

@@ -36,7 +36,7 @@ static double squares(const float *x, const Tensor *info, double *part)
     int64_t n = shape_elements(info->shape), blocks = n_blocks(info);
     double sum = 0;
 
-#pragma omp parallel for
+#pragma omp parallel for if (blocks > 1)
     for (int64_t b = 0; b < blocks; b++)
         part[b] = squares_of_block(x + b * BLOCK, n - b * BLOCK < BLOCK ? n - b * BLOCK : BLOCK);
     for (int64_t b = 0; b < blocks; b++) sum += part[b];

@@ -86,7 +86,7 @@ static void gradient_row(const Job *j, int64_t r, float *dw, float *db)
 /* to[i] (+)= the sum over blocks of parts[block][i], parts of one block being 2 * width apart. */
 static void add_parts(float *to, const float *parts, int64_t blocks, int64_t width, bool add)
 {
-#pragma omp parallel for
+#pragma omp parallel for if (width > 2048) /* below, less work than waking threads */
     for (int64_t first = 0; first < width; first += LANES) {
         int64_t n = width - first < LANES ? width - first : LANES;
         float sum[LANES] = { 0 };

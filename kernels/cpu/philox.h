@@ -28,6 +28,7 @@ static inline void philox_blocks(const Philox *p, uint64_t block, uint32_t *rest
 {
     uint32_t c[4][PHILOX_LANES], k0 = p->key[0], k1 = p->key[1];
 
+#pragma omp simd
     for (int l = 0; l < PHILOX_LANES; l++) {
         c[0][l] = (uint32_t)(block + (uint64_t)l);
         c[1][l] = (uint32_t)((block + (uint64_t)l) >> 32) ^ (p->micro << 16);
@@ -35,15 +36,16 @@ static inline void philox_blocks(const Philox *p, uint64_t block, uint32_t *rest
         c[3][l] = p->step;
     }
     for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+#pragma omp simd
         for (int l = 0; l < PHILOX_LANES; l++) {
-            uint64_t a = (uint64_t)c[0][l] * 0xD2511F53u;
-            uint64_t b = (uint64_t)c[2][l] * 0xCD9E8D57u;
-            c[0][l] = (uint32_t)(b >> 32) ^ c[1][l] ^ k0;
-            c[1][l] = (uint32_t)b;
-            c[2][l] = (uint32_t)(a >> 32) ^ c[3][l] ^ k1;
-            c[3][l] = (uint32_t)a;
+            uint32_t x = c[0][l], y = c[2][l];
+            c[0][l] = (uint32_t)(((uint64_t)y * 0xCD9E8D57u) >> 32) ^ c[1][l] ^ k0;
+            c[1][l] = y * 0xCD9E8D57u;
+            c[2][l] = (uint32_t)(((uint64_t)x * 0xD2511F53u) >> 32) ^ c[3][l] ^ k1;
+            c[3][l] = x * 0xD2511F53u;
         }
     }
+#pragma omp simd
     for (int l = 0; l < PHILOX_LANES; l++)
         for (int w = 0; w < 4; w++) out[4 * l + w] = c[w][l];
 }

@@ -34,7 +34,7 @@ static TideStatus run(const KernelCall *c)
     double *part = c->scratch, sum = 0;
     int64_t n = shape_elements(c->in_info[0]->shape), blocks = n_blocks(c->in_info[0]);
 
-#pragma omp parallel for
+#pragma omp parallel for if (blocks > 4) /* a micro-step's losses are few */
     for (int64_t b = 0; b < blocks; b++)
         part[b] = sum_block(x + b * BLOCK, n - b * BLOCK < BLOCK ? n - b * BLOCK : BLOCK);
     for (int64_t b = 0; b < blocks; b++) sum += part[b];

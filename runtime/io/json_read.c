@@ -15,24 +15,29 @@ static size_t way(const JsonAt *at, char *text, size_t size)
     size_t n = at->up ? way(at->up, text, size) : 0;
 
     if (!at->up || n + 1 >= size) return n;
-    if (at->key) snprintf(text + n, size - n, "%s%.40s", n ? "." : "", at->key);
-    else snprintf(text + n, size - n, "[%zu]", at->index);
+    if (at->key)
+        snprintf(text + n, size - n, "%s%.40s", n ? "." : "", at->key);
+    else
+        snprintf(text + n, size - n, "[%zu]", at->index);
     return n + strlen(text + n);
 }
 
 TideStatus read_refuse(const JsonAt *at, const char *format, ...)
 {
-    char    where[160] = "", text[640];
+    char where[160] = "", text[640];
     va_list args;
 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     way(at, where, sizeof where);
-    return tide_fail(at->file->tide, TIDE_BAD_FILE, "%s: %s %s", at->file->path, *where ? where : "the document", text);
+    return tide_fail(at->file->tide, TIDE_BAD_FILE, "%s: %s %s", at->file->path,
+                     *where ? where : "the document", text);
 }
 
-typedef struct ShortText { char s[60]; } ShortText;
+typedef struct ShortText {
+    char s[60];
+} ShortText;
 
 /* What a value is, for a message: "-1", "1.5", "\"abc\"", "an object". */
 static ShortText value_text(const json_t *v)
@@ -71,8 +76,8 @@ static TideStatus read_all(const JsonFile *f, FILE *from, size_t most, char **te
         *length += n;
         if (ferror(from)) return cannot_read(f);
         if (*length > most)
-            return tide_fail(f->tide, TIDE_BAD_FILE, "%s: it is larger than %zu bytes, the most that is read", f->path,
-                             most);
+            return tide_fail(f->tide, TIDE_BAD_FILE, "%s: it is larger than %zu bytes, the most that is read",
+                             f->path, most);
         if (n == 0) return TIDE_OK;
         if (*length < room) continue;
         char *larger = realloc(*text, room *= 2);
@@ -89,12 +94,13 @@ static TideStatus parse(JsonFile *f, const char *text, size_t length)
     if (length == 0) return tide_fail(f->tide, TIDE_BAD_FILE, "%s: the file is empty", f->path);
     f->root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (f->root) return TIDE_OK;
-    return tide_fail(f->tide, TIDE_BAD_FILE, "%s: line %d, column %d: %s", f->path, error.line, error.column, error.text);
+    return tide_fail(f->tide, TIDE_BAD_FILE, "%s: line %d, column %d: %s", f->path, error.line, error.column,
+                     error.text);
 }
 
 TideStatus read_open(Tide *t, const char *path, size_t most, JsonFile *out)
 {
-    char  *text = NULL;
+    char *text = NULL;
     size_t length;
 
     *out = (JsonFile){ .tide = t, .path = path };
@@ -122,7 +128,8 @@ JsonAt read_root(const JsonFile *f)
 
 TideStatus read_keys(const JsonAt *at, const char *const *keys)
 {
-    if (!json_is_object(at->value)) return read_refuse(at, "is %s, it must be an object", value_text(at->value).s);
+    if (!json_is_object(at->value))
+        return read_refuse(at, "is %s, it must be an object", value_text(at->value).s);
     /* Jansson walks objects that it may change, so it wants them without const. */
     json_t *object = (json_t *)(uintptr_t)at->value;
     for (void *i = json_object_iter(object); i; i = json_object_iter_next(object, i)) {
@@ -140,14 +147,16 @@ bool read_has(const JsonAt *at, const char *key)
 
 TideStatus read_member(const JsonAt *at, const char *key, JsonAt *out)
 {
-    if (!json_is_object(at->value)) return read_refuse(at, "is %s, it must be an object", value_text(at->value).s);
+    if (!json_is_object(at->value))
+        return read_refuse(at, "is %s, it must be an object", value_text(at->value).s);
     *out = (JsonAt){ .file = at->file, .up = at, .key = key, .value = json_object_get(at->value, key) };
     return out->value ? TIDE_OK : read_refuse(at, "lacks the key \"%s\"", key);
 }
 
 TideStatus read_array(const JsonAt *at, size_t least, size_t most, size_t *n)
 {
-    if (!json_is_array(at->value)) return read_refuse(at, "is %s, it must be an array", value_text(at->value).s);
+    if (!json_is_array(at->value))
+        return read_refuse(at, "is %s, it must be an array", value_text(at->value).s);
     *n = json_array_size(at->value);
     if (*n >= least && *n <= most) return TIDE_OK;
     if (least == most) return read_refuse(at, "has %zu items, it must have %zu", *n, least);
@@ -163,7 +172,8 @@ JsonAt read_item(const JsonAt *at, size_t i)
 
 TideStatus read_int(const JsonAt *at, int64_t low, int64_t high, int64_t *out)
 {
-    if (!json_is_integer(at->value) || json_integer_value(at->value) < low || json_integer_value(at->value) > high)
+    if (!json_is_integer(at->value) || json_integer_value(at->value) < low ||
+        json_integer_value(at->value) > high)
         return read_refuse(at, "is %s, it must be a whole number from %" PRId64 " to %" PRId64,
                            value_text(at->value).s, low, high);
     *out = json_integer_value(at->value);
@@ -172,7 +182,7 @@ TideStatus read_int(const JsonAt *at, int64_t low, int64_t high, int64_t *out)
 
 TideStatus read_size(const JsonAt *at, size_t *out)
 {
-    int64_t n;
+    int64_t n = 0;
 
     TRY(read_int(at, 0, (int64_t)1 << 62, &n));
     *out = (size_t)n;
@@ -184,29 +194,32 @@ TideStatus read_real(const JsonAt *at, double low, double high, double *out)
     double x = json_number_value(at->value);
 
     if (!json_is_number(at->value) || !(x >= low && x <= high))
-        return read_refuse(at, "is %s, it must be a number from %g to %g", value_text(at->value).s, low, high);
+        return read_refuse(at, "is %s, it must be a number from %g to %g", value_text(at->value).s, low,
+                           high);
     *out = x;
     return TIDE_OK;
 }
 
 TideStatus read_text(const JsonAt *at, const char **out)
 {
-    if (!json_is_string(at->value)) return read_refuse(at, "is %s, it must be a string", value_text(at->value).s);
+    if (!json_is_string(at->value))
+        return read_refuse(at, "is %s, it must be a string", value_text(at->value).s);
     *out = json_string_value(at->value);
     return TIDE_OK;
 }
 
 TideStatus read_flag(const JsonAt *at, bool *out)
 {
-    if (!json_is_boolean(at->value)) return read_refuse(at, "is %s, it must be true or false", value_text(at->value).s);
+    if (!json_is_boolean(at->value))
+        return read_refuse(at, "is %s, it must be true or false", value_text(at->value).s);
     *out = json_is_true(at->value);
     return TIDE_OK;
 }
 
 TideStatus read_word(const JsonAt *at, const char *const *words, int n, int *out)
 {
-    const char *s;
-    char        list[200] = "";
+    const char *s = NULL;
+    char list[200] = "";
 
     TRY(read_text(at, &s));
     for (*out = 0; *out < n; ++*out)
@@ -220,7 +233,7 @@ TideStatus read_word(const JsonAt *at, const char *const *words, int n, int *out
 
 TideStatus read_hash(const JsonAt *at, uint64_t *out)
 {
-    const char *s;
+    const char *s = NULL;
 
     TRY(read_text(at, &s));
     if (strlen(s) != 16 || strspn(s, "0123456789abcdef") != 16)
@@ -234,9 +247,12 @@ int write_text(FILE *to, const char *s)
     fputc('"', to);
     for (; *s; s++) {
         unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\') fprintf(to, "\\%c", c);
-        else if (c < 0x20) fprintf(to, "\\u%04x", (unsigned)c);
-        else fputc(c, to);
+        if (c == '"' || c == '\\')
+            fprintf(to, "\\%c", c);
+        else if (c < 0x20)
+            fprintf(to, "\\u%04x", (unsigned)c);
+        else
+            fputc(c, to);
     }
     return fputc('"', to);
 }

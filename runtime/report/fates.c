@@ -18,14 +18,15 @@ typedef struct Group {
 static Group group_at(const TideProgram *p, const TidePlan *plan, int first)
 {
     const char *name = program_tensor(p, plan->decisions[first].tensor)->name;
-    Group g = { .layer = name, .first = first, .length = (int)strcspn(name, "/"), .number = -1 };
+    Group g = { .layer = name, .first = first, .length = (int)strcspn(name, "/."), .number = -1 };
 
     g.stem = g.length;
     while (g.stem > 0 && isdigit((unsigned char)name[g.stem - 1])) g.stem--;
     if (g.stem < g.length) g.number = atoi(name + g.stem);
     for (int i = first; i < plan->n_decisions; i++, g.n++) {
         const char *other = program_tensor(p, plan->decisions[i].tensor)->name;
-        if (strncmp(other, name, (size_t)g.length) || (other[g.length] && other[g.length] != '/')) break;
+        if (strncmp(other, name, (size_t)g.length) || (other[g.length] && !strchr("/.", other[g.length])))
+            break;
     }
     return g;
 }
@@ -34,7 +35,7 @@ static const char *name_in_layer(const TideProgram *p, const TidePlan *plan, con
 {
     const char *name = program_tensor(p, plan->decisions[g->first + i].tensor)->name;
 
-    return name[g->length] ? name + g->length + 1 : name;
+    return name[g->length] == '/' ? name + g->length + 1 : name;
 }
 
 static bool decides_alike(const TideProgram *p, const TidePlan *plan, const Group *a, const Group *b)

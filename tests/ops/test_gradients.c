@@ -127,6 +127,13 @@ static TideTensor attend_dropout(Bench *b)
     return tide_attention(b->g, b->in[0], b->info, a);
 }
 
+/* More rows than a kernel's tile has. */
+static TideTensor attend_tiles(Bench *b)
+{
+    TideAttention a = { .heads = 1, .kv_heads = 1, .head_dim = 4, .dropout = 0.2f, .site = 6 };
+    return tide_attention(b->g, b->in[0], b->info, a);
+}
+
 static TideTensor drop(Bench *b)
 {
     return tide_dropout(b->g, b->in[0], b->info, 0.4f, 3);
@@ -179,12 +186,13 @@ static const OpCase cases[] = {
       { { 2, { 3, 7 } }, { 2, { 3, 7 } }, { 1, { 7 } } }, 1e-4 },
     { OP_linear, "bias", lin, 3, { { 3, { 2, 3, 5 } }, { 2, { 7, 5 } }, { 1, { 7 } } }, 1e-4 },
     { OP_linear, "no bias", lin_no_bias, 2, { { 2, { 1, 9 } }, { 2, { 33, 9 } } }, 1e-4 },
-    { OP_linear, "weight used twice", lin_twice, 3, { { 2, { 4, 6 } }, { 2, { 6, 6 } }, { 1, { 6 } } }, 3e-4 },
+    { OP_linear, "weight twice", lin_twice, 3, { { 2, { 4, 6 } }, { 2, { 6, 6 } }, { 1, { 6 } } }, 3e-4 },
     { OP_gelu, "tanh", gelu_tanh, 1, { { 2, { 7, 13 } } }, 3e-4 },
     { OP_gelu, "erf", gelu_erf, 1, { { 2, { 7, 13 } } }, 3e-4 },
     { OP_attention, "two heads", attend, 1, { { 3, { 2, 7, 48 } } }, 3e-4 },
     { OP_attention, "grouped heads", attend_gqa, 1, { { 3, { 1, 9, 40 } } }, 3e-4 },
     { OP_attention, "dropout", attend_dropout, 1, { { 3, { 2, 6, 20 } } }, 3e-4 },
+    { OP_attention, "dropout, tiles", attend_tiles, 1, { { 3, { 1, 67, 12 } } }, 3e-4 },
     { OP_dropout, "p 0.4", drop, 1, { { 2, { 11, 13 } } }, 1e-4 },
     { OP_cross_entropy_grad, "one chunk", loss_whole, 2, { { 3, { 2, 7, 6 } }, { 2, { 16, 6 } } }, 3e-4 },
     { OP_cross_entropy_grad, "chunks of 4", loss_chunks, 2, { { 3, { 2, 7, 6 } }, { 2, { 16, 6 } } }, 3e-4 },
@@ -305,6 +313,7 @@ static void check_case(const OpCase *c, bool accumulate)
     Rig r;
     float *found[MOST_IN];
 
+    numeric_threads(1); /* tensors of a few hundred numbers, thousands of runs */
     rig_open(&r, c, accumulate);
     objective(&r);
     if (accumulate) objective(&r);

@@ -100,7 +100,7 @@ typedef struct Refusal {
     const char *words;
 } Refusal;
 
-#define SMALL "--model gpt-char --layers 1 --width 32 --heads 2 --batch 2 --device cpu --profile guess "
+#define SMALL "--model gpt-char --layers 3 --width 32 --heads 2 --batch 4 --device cpu --profile guess "
 #define BITS SMALL "--dropout 0.1 --attn-dropout 0.1 --accum 2 "
 #define TRAIN "train " SMALL "--steps 2 "
 
@@ -109,7 +109,8 @@ static const Refusal usage[] = {
     { "", 2, "usage" },
     { "trian", 2, "trian|did you mean train" },
     { "explain", 2, "train, plan, place and devices" },
-    { "train", 2, "--model|gpt-char" },
+    { "train", 2, "--data is missing" },
+    { "train --data %s/corpus.txt", 2, "--model|gpt-char" },
     { "train --model gpt-chat --data %s/corpus.txt", 2, "gpt-chat|did you mean gpt-char" },
     { TRAIN "--data %s/corpus.txt --buget 1GiB", 2, "unknown option --buget|did you mean --budget" },
     { TRAIN "--data %s/corpus.txt --frobnicate", 2, "unknown option --frobnicate|--help" },
@@ -152,7 +153,7 @@ static const Refusal budgets[] = {
     { "plan " SMALL "--budget 0", 2, "--budget 0|least" },
     { "plan " SMALL "--budget 6QiB", 2, "6QiB|6GiB" },
     { "plan " SMALL "--budget -1", 2, "-1" },
-    { "plan " SMALL "--budget 10%% --host-budget 10%%", 2, "--host-budget 10%" },
+    { "plan " SMALL "--budget 30%% --host-budget 10%%", 2, "--host-budget 10%" },
     { "plan " SMALL "--budget 1", 3, "least" },
     { "plan " SMALL "--budget 0%%", 3, "least" },
     { "plan " SMALL "--budget 64KiB --policy keep", 3, "keep" },
@@ -317,7 +318,7 @@ Test(cli, every_plan_gives_the_same_hashes)
         "--policy sqrt",           "--policy offload",
         "--policy offload-inputs", "--budget 50%%",
         "--budget least",          "--budget 30%% --verify",
-        "--plan %s/saved.json",    "--budget 10%% --link 1 --eval-every 1",
+        "--plan %s/saved.json",    "--budget 25%% --link 1 --eval-every 1",
     };
     char line[512], grads[32] = "", weights[32] = "", output[TEXT_BYTES / 16];
 
@@ -369,7 +370,7 @@ Test(cli, train_says_all_that_it_promises)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         cr_expect(json_object_get(j, keys[i]), "train --json lacks %s", keys[i]);
     cr_expect(number(j, "steps") == 5);
-    cr_expect(number(j, "tokens") == 5 * 2 * 2 * 64, "5 steps of 2 micro-steps of 2 sequences of 64");
+    cr_expect(number(j, "tokens") == 5 * 2 * 4 * 64, "5 steps of 2 micro-steps of 4 sequences of 64");
     cr_expect(strlen(string(j, "sample")) == 20);
     snprintf(path, sizeof path, "%s/m.jsonl", folder);
     FILE *f = fopen(path, "r");
@@ -379,7 +380,7 @@ Test(cli, train_says_all_that_it_promises)
         cr_assert(row, "this line of the metrics is no JSON: %s", line);
         for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
             cr_expect(json_object_get(row, columns[i]), "the metrics lack %s", columns[i]);
-        cr_expect(number(row, "step") == lines + 1 && number(row, "tokens") == 256);
+        cr_expect(number(row, "step") == lines + 1 && number(row, "tokens") == 512);
         json_decref(row);
     }
     cr_expect(lines == 5, "%d lines of metrics for 5 steps", lines);

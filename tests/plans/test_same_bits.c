@@ -66,7 +66,7 @@ static void same_bits(const Bed *b, TidePlan *plan, TrainOptions o, const char *
 
 static void train_keep(Bed *b)
 {
-    TidePlan *plan = plan_for(b, (TideBudget){ .policy = TIDE_POLICY_KEEP });
+    TidePlan *plan = plan_for(b, (TideBudget){ 0 }); /* no limit: everything is kept */
 
     b->stats = tide_plan_stats(plan);
     check(b, train_plan(b->model, plan, (TrainOptions){ .steps = STEPS }, &b->keep), "keep");

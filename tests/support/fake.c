@@ -4,9 +4,15 @@
 #include "runtime/base.h"
 #include "tests/support/fake.h"
 
-struct Device { FakeCounts counts; };
-struct Stream { Device *device; };
-struct Event { Device *device; };
+struct Device {
+    FakeCounts counts;
+};
+struct Stream {
+    Device *device;
+};
+struct Event {
+    Device *device;
+};
 
 /* ---- Values: every output word depends on every input word at its place ---- */
 
@@ -19,7 +25,7 @@ static uint32_t mix(uint32_t h, uint32_t word)
 static TideStatus run(const KernelCall *c)
 {
     const Node *n = c->node;
-    FakeAttr    attr;
+    FakeAttr attr;
 
     memcpy(&attr, n->attr.bytes, sizeof attr);
     int n_used = attr.used ? attr.used : n->n_in;
@@ -137,7 +143,7 @@ static void grad(TideGraph *g, const Node *n, const TideTensor *dout, TideTensor
             din[i] = back(g, dout[0], x);
             continue;
         }
-        bool       add;
+        bool add;
         TideTensor to = graph_param_grad(g, x, &add), in[2] = { dout[0], { add ? to.id : 0 } };
         append(g, FAKE_PARAM, (NodeSpec){ .in = in, .n_in = 2, .out = { to } }, (FakeAttr){ .scratch = 128 });
     }
@@ -147,13 +153,31 @@ enum { FIRST_FAKE = OP_COUNT }; /* rows behind the real ops */
 
 const OpDesc fake_ops[FAKE_OP_COUNT] = {
     [FAKE_MIX] = { .name = "mix", .id = FIRST_FAKE + FAKE_MIX, .n_out = 1, .infer = infer_mix, .grad = grad },
-    [FAKE_OVER] = { .name = "over", .id = FIRST_FAKE + FAKE_OVER, .n_out = 1, .in_place = 1, .infer = infer_over,
+    [FAKE_OVER] = { .name = "over",
+                    .id = FIRST_FAKE + FAKE_OVER,
+                    .n_out = 1,
+                    .in_place = 1,
+                    .infer = infer_over,
                     .grad = grad },
-    [FAKE_PAIR] = { .name = "pair", .id = FIRST_FAKE + FAKE_PAIR, .n_out = 2, .infer = infer_pair, .grad = grad },
-    [FAKE_PAIR_AGAIN] = { .name = "pair_again", .id = FIRST_FAKE + FAKE_PAIR_AGAIN, .n_out = 1, .infer = infer_none },
-    [FAKE_BACK] = { .name = "back", .id = FIRST_FAKE + FAKE_BACK, .n_out = 1, .in_place = 1, .infer = infer_back },
+    [FAKE_PAIR] = { .name = "pair",
+                    .id = FIRST_FAKE + FAKE_PAIR,
+                    .n_out = 2,
+                    .infer = infer_pair,
+                    .grad = grad },
+    [FAKE_PAIR_AGAIN] = { .name = "pair_again",
+                          .id = FIRST_FAKE + FAKE_PAIR_AGAIN,
+                          .n_out = 1,
+                          .infer = infer_none },
+    [FAKE_BACK] = { .name = "back",
+                    .id = FIRST_FAKE + FAKE_BACK,
+                    .n_out = 1,
+                    .in_place = 1,
+                    .infer = infer_back },
     [FAKE_PARAM] = { .name = "param", .id = FIRST_FAKE + FAKE_PARAM, .n_out = 1, .infer = infer_none },
-    [FAKE_UPDATE] = { .name = "update", .id = FIRST_FAKE + FAKE_UPDATE, .n_out = 2, .facts = OP_ONCE,
+    [FAKE_UPDATE] = { .name = "update",
+                      .id = FIRST_FAKE + FAKE_UPDATE,
+                      .n_out = 2,
+                      .facts = OP_ONCE,
                       .infer = infer_none },
 };
 
@@ -173,14 +197,15 @@ TideTensor fake_pair(TideGraph *g, TideTensor x, bool again)
 
     if (!again || !y.id) return y;
     TideTensor in[2] = { x, graph_sibling(g, y, 1) };
-    append(g, FAKE_PAIR_AGAIN, (NodeSpec){ .in = in, .n_in = 2, .out = { y }, .again = true }, (FakeAttr){ .used = 1 });
+    append(g, FAKE_PAIR_AGAIN, (NodeSpec){ .in = in, .n_in = 2, .out = { y }, .again = true },
+           (FakeAttr){ .used = 1 });
     return y;
 }
 
 TideTensor fake_update(TideGraph *g, TideTensor parameter, TideTensor gradient, bool carried)
 {
     TideTensor in[2] = { parameter, gradient };
-    NodeSpec   spec = { .in = in, .n_in = 2, .out = { parameter, { carried ? gradient.id : 0 } } };
+    NodeSpec spec = { .in = in, .n_in = 2, .out = { parameter, { carried ? gradient.id : 0 } } };
 
     return append(g, FAKE_UPDATE, spec, (FakeAttr){ 0 });
 }
@@ -207,7 +232,10 @@ static TideStatus open_device(int ordinal, TideDeviceOptions options, Device **o
     return *out ? TIDE_OK : TIDE_NO_MEMORY;
 }
 
-static void close_device(Device *d) { free(d); }
+static void close_device(Device *d)
+{
+    free(d);
+}
 
 static const char *message(const Device *d)
 {
@@ -223,7 +251,8 @@ static const char *versions(const Device *d)
 
 static TideStatus memory(Device *d, MemoryInfo *out)
 {
-    *out = (MemoryInfo){ .total = (size_t)1 << 40, .free = (size_t)1 << 40, .process = d->counts.device_bytes };
+    *out =
+        (MemoryInfo){ .total = (size_t)1 << 40, .free = (size_t)1 << 40, .process = d->counts.device_bytes };
     return TIDE_OK;
 }
 
@@ -266,7 +295,10 @@ static TideStatus stream_new(Device *d, int priority, Stream **out)
     return TIDE_OK;
 }
 
-static void stream_free(Stream *s) { free(s); }
+static void stream_free(Stream *s)
+{
+    free(s);
+}
 
 static TideStatus stream_sync(Stream *s)
 {
@@ -309,7 +341,10 @@ static TideStatus event_new(Device *d, Event **out)
     return TIDE_OK;
 }
 
-static void event_free(Event *e) { free(e); }
+static void event_free(Event *e)
+{
+    free(e);
+}
 
 static TideStatus event_record(Stream *s, Event *e)
 {
@@ -383,4 +418,7 @@ Tide *fake_open(void)
     return t;
 }
 
-FakeCounts *fake_counts(Tide *t) { return &t->device->counts; }
+FakeCounts *fake_counts(Tide *t)
+{
+    return &t->device->counts;
+}

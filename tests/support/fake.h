@@ -10,30 +10,30 @@
 enum { FAKE_ALIGNMENT = 64 };
 
 typedef struct FakeCounts {
-    int    device_allocs, device_frees, host_allocs, host_frees;
-    int    launches, copies, fills, records, waits;
+    int device_allocs, device_frees, host_allocs, host_frees;
+    int launches, copies, fills, records, waits;
     size_t device_bytes, host_bytes; /* allocated and not yet freed */
 } FakeCounts;
 
 /* A device of the fake backend; tide_close() closes it. NULL without memory. */
-Tide       *fake_open(void);
+Tide *fake_open(void);
 FakeCounts *fake_counts(Tide *t);
 
 typedef enum FakeOp {
-    FAKE_MIX,       /* any inputs -> one output of attr.elements. Differentiable           */
-    FAKE_OVER,      /* the same, shaped like in[0], whose bytes the output may take        */
-    FAKE_PAIR,      /* x -> y like x, and a stat of 16 elements. Differentiable            */
+    FAKE_MIX,        /* any inputs -> one output of attr.elements. Differentiable           */
+    FAKE_OVER,       /* the same, shaped like in[0], whose bytes the output may take        */
+    FAKE_PAIR,       /* x -> y like x, and a stat of 16 elements. Differentiable            */
     FAKE_PAIR_AGAIN, /* x, stat -> y: the cheaper way to the y of a pair                   */
-    FAKE_BACK,      /* dy, x -> dx like x                                                  */
-    FAKE_PARAM,     /* dy, gradient or 0 -> gradient of a parameter                        */
-    FAKE_UPDATE,    /* parameter, gradient -> parameter, and the gradient if out[1] is set */
+    FAKE_BACK,       /* dy, x -> dx like x                                                  */
+    FAKE_PARAM,      /* dy, gradient or 0 -> gradient of a parameter                        */
+    FAKE_UPDATE,     /* parameter, gradient -> parameter, and the gradient if out[1] is set */
     FAKE_OP_COUNT
 } FakeOp;
 
 typedef struct FakeAttr {
     int64_t elements; /* of FAKE_MIX                                             */
     int64_t scratch;  /* bytes                                                   */
-    int     used;     /* inputs that matter to the values; 0: all               */
+    int used;         /* inputs that matter to the values; 0: all               */
 } FakeAttr;
 
 extern const OpDesc fake_ops[FAKE_OP_COUNT];

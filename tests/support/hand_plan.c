@@ -12,7 +12,10 @@ static void *grown(void *list, int n, size_t item)
     return larger;
 }
 
-static size_t alignment_of(const TideProgram *p) { return p->tide->backend->alignment; }
+static size_t alignment_of(const TideProgram *p)
+{
+    return p->tide->backend->alignment;
+}
 
 TidePlan *hand_plan_new(const TideProgram *p)
 {
@@ -39,7 +42,7 @@ TidePlan *hand_plan_new(const TideProgram *p)
 int hand_slot(TidePlan *plan, int section, Slot slot)
 {
     Section *s = &plan->sections[section];
-    size_t   end = slot.offset + slot.bytes;
+    size_t end = slot.offset + slot.bytes;
 
     s->slots = grown(s->slots, s->n_slots, sizeof slot);
     s->slots[s->n_slots] = slot;
@@ -57,7 +60,7 @@ static int add_step(Section *s, Step step)
 int hand_run(TidePlan *plan, int section, int node, const int *slots, int n)
 {
     Section *s = &plan->sections[section];
-    int      first = s->n_args;
+    int first = s->n_args;
 
     for (int i = 0; i < n; i++) {
         s->args = grown(s->args, s->n_args, sizeof *s->args);
@@ -92,8 +95,11 @@ bool hand_decorate(TidePlan *plan)
     if (!plan->decisions) return false;
     plan->decisions[plan->n_decisions++] = (Decision){ 1, TIDE_OFFLOAD, 0.1, 77 };
     plan->decisions[plan->n_decisions++] = (Decision){ 2, TIDE_KEEP, -1e-12 / 3, 0 };
-    plan->stats = (TidePlanStats){ .device_bytes = plan->arena_bytes[SPACE_DEVICE], .keep_bytes = 1u << 30,
-                                   .seconds = 1.0 / 3, .stall_seconds = 2e-5, .recompute_seconds = 0.004,
+    plan->stats = (TidePlanStats){ .device_bytes = plan->arena_bytes[SPACE_DEVICE],
+                                   .keep_bytes = 1u << 30,
+                                   .seconds = 1.0 / 3,
+                                   .stall_seconds = 2e-5,
+                                   .recompute_seconds = 0.004,
                                    .fate[TIDE_OFFLOAD] = { 1, 4096 } };
     for (int i = 0; i < plan->n_sections; i++) {
         Section *s = &plan->sections[i];
@@ -109,9 +115,9 @@ bool hand_decorate(TidePlan *plan)
 typedef struct Apart {
     const TideProgram *program;
     TidePlan *plan;
-    int       section;
-    int      *slot, *stage; /* [n_tensors] */
-    size_t   *end;          /* of the space used so far */
+    int section;
+    int *slot, *stage; /* [n_tensors] */
+    size_t *end;       /* of the space used so far */
 } Apart;
 
 static int apart_slot(Apart *a, int id, Space space, size_t bytes)
@@ -132,26 +138,39 @@ static int slot_of(Apart *a, int id)
     if (t->graph >= 0) return a->slot[id] = apart_slot(a, id, SPACE_DEVICE, t->bytes);
     for (int i = 0; i < a->plan->n_homes; i++)
         if (a->plan->homes[i].tensor == (t->flat ? t->flat : id))
-            a->slot[id] = hand_slot(a->plan, a->section,
-                                    (Slot){ id, SPACE_DEVICE, a->plan->homes[i].offset + t->flat_offset, t->bytes });
+            a->slot[id] =
+                hand_slot(a->plan, a->section,
+                          (Slot){ id, SPACE_DEVICE, a->plan->homes[i].offset + t->flat_offset, t->bytes });
     return a->slot[id];
 }
 
-/* Copy all inputs (or outputs) between staging memory and the device, on their lane. */
+static bool is_read(const TideGraph *g, int id)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int j = 0; j < g->nodes[i]->n_in; j++)
+            if (g->nodes[i]->in[j].id == id) return true;
+    return false;
+}
+
+/* Copy all inputs that are read (or outputs) between staging memory and the device, on their lane. */
 static void stage(Apart *a, Lane lane)
 {
     bool any = false;
 
     for (int id = 1; id < a->program->n_tensors; id++) {
         const Tensor *t = a->program->tensors[id];
-        bool mine = t->graph == a->section && (lane == LANE_IN ? t->kind == TIDE_INPUT : t->output);
+        if (t->graph != a->section) continue;
+        const TideGraph *g = a->program->graphs[a->section];
+        bool mine = lane == LANE_IN ? t->kind == TIDE_INPUT && is_read(g, id) : t->output;
         if (!mine) continue;
         if (!any) hand_wait(a->plan, a->section, lane, hand_record(a->plan, a->section, LANE_COMPUTE));
         any = true;
         if (a->stage[id] < 0) a->stage[id] = apart_slot(a, id, SPACE_STAGE, t->bytes);
         int device = slot_of(a, id);
-        if (lane == LANE_IN) hand_copy(a->plan, a->section, lane, a->stage[id], device);
-        else hand_copy(a->plan, a->section, lane, device, a->stage[id]);
+        if (lane == LANE_IN)
+            hand_copy(a->plan, a->section, lane, a->stage[id], device);
+        else
+            hand_copy(a->plan, a->section, lane, device, a->stage[id]);
     }
     if (any) hand_wait(a->plan, a->section, LANE_COMPUTE, hand_record(a->plan, a->section, lane));
 }
@@ -175,9 +194,9 @@ static void run_nodes(Apart *a)
 TidePlan *hand_plan_everything(const TideProgram *p)
 {
     TidePlan *plan = hand_plan_new(p);
-    size_t    end[SPACE_COUNT] = { 0 }, room = (size_t)p->n_tensors * sizeof(int);
-    Apart     a = { .program = p, .plan = plan, .slot = malloc(room), .stage = malloc(room), .end = end };
-    size_t    homes = plan->arena_bytes[SPACE_DEVICE];
+    size_t end[SPACE_COUNT] = { 0 }, room = (size_t)p->n_tensors * sizeof(int);
+    Apart a = { .program = p, .plan = plan, .slot = malloc(room), .stage = malloc(room), .end = end };
+    size_t homes = plan->arena_bytes[SPACE_DEVICE];
 
     assert(a.slot && a.stage);
     for (a.section = 0; a.section < p->n_graphs; a.section++) {
@@ -213,7 +232,7 @@ TidePlan *hand_plan_copy(const TidePlan *plan)
     copy->sections = same(plan->sections, plan->n_sections, sizeof *plan->sections);
     for (int i = 0; i < plan->n_sections; i++) {
         const Section *from = &plan->sections[i];
-        Section       *to = &copy->sections[i];
+        Section *to = &copy->sections[i];
         to->slots = same(from->slots, from->n_slots, sizeof *from->slots);
         to->steps = same(from->steps, from->n_steps, sizeof *from->steps);
         to->spans = same(from->spans, from->n_steps, sizeof *from->spans);

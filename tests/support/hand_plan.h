@@ -17,7 +17,7 @@ int hand_record(TidePlan *plan, int section, Lane lane); /* of the next event; r
 int hand_wait(TidePlan *plan, int section, Lane lane, int event);
 
 /* Add predicted times, decisions and stats of made-up values, so that files have all there is. */
-bool      hand_decorate(TidePlan *plan);
+bool hand_decorate(TidePlan *plan);
 
 /* Everything in a place of its own: inputs come, every node runs once in the graph's order,
  * outputs go. */
@@ -25,6 +25,6 @@ TidePlan *hand_plan_everything(const TideProgram *p);
 
 /* A copy of a plan, and the same without one step. */
 TidePlan *hand_plan_copy(const TidePlan *plan);
-void      hand_delete_step(Section *s, int step);
+void hand_delete_step(Section *s, int step);
 
 #endif

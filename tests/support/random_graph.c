@@ -8,16 +8,16 @@ enum { MOST_OPEN = 4096, ROWS = 6, CHANNELS = 32, MOST_PARAMS = 64 };
 
 typedef struct Maker {
     TideProgram *program;
-    TideGraph   *graph;
-    RandomSpec   spec;
-    uint64_t     state;
-    TideTensor   params, grads;        /* flats */
-    TideTensor   param[MOST_PARAMS];   /* views */
-    int          n_params, next_param;
-    TideTensor   info;                 /* real ops */
-    TideTensor   open[MOST_OPEN];      /* made so far */
-    bool         read[MOST_OPEN];
-    int          n_open, site;
+    TideGraph *graph;
+    RandomSpec spec;
+    uint64_t state;
+    TideTensor params, grads;      /* flats */
+    TideTensor param[MOST_PARAMS]; /* views */
+    int n_params, next_param;
+    TideTensor info;            /* real ops */
+    TideTensor open[MOST_OPEN]; /* made so far */
+    bool read[MOST_OPEN];
+    int n_open, site;
 } Maker;
 
 uint32_t chance(uint64_t *state, uint32_t n)
@@ -26,7 +26,10 @@ uint32_t chance(uint64_t *state, uint32_t n)
     return (uint32_t)((*state >> 33) % n);
 }
 
-static uint32_t roll(Maker *m, uint32_t n) { return chance(&m->state, n); }
+static uint32_t roll(Maker *m, uint32_t n)
+{
+    return chance(&m->state, n);
+}
 
 /* ---- Tensors --------------------------------------------------------------- */
 
@@ -47,7 +50,10 @@ static TideTensor pick(Maker *m)
     return m->open[i];
 }
 
-static TideTensor next_param(Maker *m) { return m->param[m->next_param++ % m->n_params]; }
+static TideTensor next_param(Maker *m)
+{
+    return m->param[m->next_param++ % m->n_params];
+}
 
 /* Parameters of odd sizes, so that there is padding between them. */
 static void make_params(Maker *m)
@@ -72,16 +78,15 @@ static void make_params(Maker *m)
 
 static TideTensor fake_node(Maker *m)
 {
-    TideTensor in[4] = { pick(m), pick(m), pick(m), { 0 } };
-    int        n = 1 + (int)roll(m, 3);
-    FakeAttr   attr = { .elements = 16 + 16 * (int64_t)roll(m, 60), .scratch = 32 * (int64_t)roll(m, 4) };
+    TideTensor in[4] = { pick(m) };
+    FakeAttr attr = { .elements = 16 + 16 * (int64_t)roll(m, 60), .scratch = 32 * (int64_t)roll(m, 4) };
+    uint32_t kind = roll(m, 6);
+    int n = 1;
 
-    switch (roll(m, 6)) {
-    case 0: return fake_over(m->graph, in, n, (FakeAttr){ .scratch = attr.scratch });
-    case 1: return fake_pair(m->graph, in[0], roll(m, 2));
-    case 2: in[n++] = next_param(m); break;
-    default: break;
-    }
+    if (kind == 0) return fake_pair(m->graph, in[0], roll(m, 2));
+    while (n < 3 && roll(m, 2)) in[n++] = pick(m);
+    if (kind == 1) return fake_over(m->graph, in, n, (FakeAttr){ .scratch = attr.scratch });
+    if (kind == 2) in[n++] = next_param(m);
     return fake_mix(m->graph, in, n, attr);
 }
 
@@ -94,7 +99,9 @@ static TideTensor real_node(Maker *m)
     case 0: return tide_gelu(g, x, roll(m, 2));
     case 1: return tide_dropout(g, x, m->info, 0.25f, m->site++);
     case 2: return tide_layernorm(g, x, m->param[0], m->param[1]);
-    case 3: return tide_linear(g, x, m->param[roll(m, 2) ? 2 : 5], roll(m, 2) ? m->param[3] : none, (TideRows){ 0 });
+    case 3:
+        return tide_linear(g, x, m->param[roll(m, 2) ? 2 : 5], roll(m, 2) ? m->param[3] : none,
+                           (TideRows){ 0 });
     default: return tide_add(g, x, pick(m));
     }
 }
@@ -102,8 +109,8 @@ static TideTensor real_node(Maker *m)
 /* Everything that nobody read so far, in one tensor. */
 static TideTensor gather(Maker *m)
 {
-    TideTensor left[MOST_OPEN];
-    int        n = 0;
+    TideTensor left[MOST_OPEN] = { { 0 } };
+    int n = 0;
 
     for (int i = 0; i < m->n_open; i++)
         if (!m->read[i]) left[n++] = m->open[i];
@@ -116,7 +123,7 @@ static TideTensor gather(Maker *m)
 static TideTensor forward(Maker *m, int layers, int width)
 {
     TideShape shape = m->spec.real ? (TideShape){ 2, { ROWS, CHANNELS } } : (TideShape){ 1, { 200 } };
-    char      name[16];
+    char name[24];
 
     m->n_open = 0;
     keep(m, tide_input(m->graph, "x", TIDE_F32, shape));

@@ -8,10 +8,10 @@
 
 typedef struct RandomSpec {
     uint64_t seed;
-    int      layers;     /* 0: 1 to 6, by chance                                             */
-    int      width;      /* nodes a layer; 0: 1 to 5, by chance                              */
-    bool     real;       /* ops of the library on [rows, 32], with dropout; else fake ones   */
-    bool     accumulate; /* gradients are added to, and reset by the update                  */
+    int layers;      /* 0: 1 to 6, by chance                                             */
+    int width;       /* nodes a layer; 0: 1 to 5, by chance                              */
+    bool real;       /* ops of the library on [rows, 32], with dropout; else fake ones   */
+    bool accumulate; /* gradients are added to, and reset by the update                  */
 } RandomSpec;
 
 /* A program on an open device, which must be the fake one unless the ops are real. Never fails on its
@@ -19,6 +19,6 @@ typedef struct RandomSpec {
 TideProgram *random_program(Tide *t, RandomSpec spec);
 
 /* Uniform in [0, n); state is any number and changes. */
-uint32_t     chance(uint64_t *state, uint32_t n);
+uint32_t chance(uint64_t *state, uint32_t n);
 
 #endif

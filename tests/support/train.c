@@ -48,7 +48,6 @@ static const ModelConfig models[] = {
       .vocab = 10,
       .batch = 32,
       .seq = 1,
-      .dropout = 0.1f,
       .beta1 = 0.9f,
       .beta2 = 0.95f,
       .eps = 1e-8f,
@@ -168,10 +167,10 @@ static TideStatus train(const Model *m, TideRun *r, TrainOptions o, TrainResult 
         float loss = 0;
         TRY(run_micro_steps(m, r, step));
         if (step == 0) TRY(hash_parameters(m, r, true, &out->grads));
+        TRY(run_update(m, r, step));
         if (step == 0 || step == o.steps - 1) TRY(tide_read(r, m->loss, &loss, sizeof loss));
         if (step == 0) out->first_loss = loss / (float)rows_of(m);
         if (step == o.steps - 1) out->last_loss = loss / (float)rows_of(m);
-        TRY(run_update(m, r, step));
     }
     TRY(hash_parameters(m, r, false, &out->weights));
     return tide_run_stats(r, &out->stats);
