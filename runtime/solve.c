@@ -144,7 +144,7 @@ static TideStatus solve_auto(Planner *pl, Solution *trial, Solution *best)
 
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
         TRY(search_from(pl, starts[i], trial, best));
-        if (best->found && best->seconds <= pl->keep.seconds) return TIDE_OK; /* nothing is faster */
+        if (best->found && best->seconds <= pl->keep.seconds * (1 + 1e-12)) return TIDE_OK; /* nothing is faster */
     }
     for (int p = TIDE_POLICY_KEEP; p < TIDE_POLICY_COUNT; p++) TRY(try_policy(pl, (TidePolicy)p, trial, best));
     return TIDE_OK;
@@ -252,10 +252,10 @@ TideStatus planner_find_extremes(Planner *pl)
     Score score = evaluate(w->evaluator, pl->keep.fates, SIZE_MAX);
     pl->keep.live_limit = SIZE_MAX;
     pl->keep.enough = score.peak + score.peak / SLACK;
-    pl->keep.seconds = score.seconds;
     pl->keep.host_bytes = score.host_bytes;
     TRY(planner_apply(pl, &pl->keep));
     pl->keep.height = w->layout->height;
     pl->keep.found = true;
+    TRY(emitted_seconds(pl, &pl->keep.seconds));
     return find_least(pl);
 }
