@@ -8,7 +8,11 @@
 #include "tests/support/fake.h"
 #include "tests/support/random_graph.h"
 
-typedef struct Scene { Tide *tide; TideProgram *program; TideProfile *profile; } Scene;
+typedef struct Scene {
+    Tide *tide;
+    TideProgram *program;
+    TideProfile *profile;
+} Scene;
 
 static Scene scene(uint64_t seed)
 {
@@ -100,8 +104,8 @@ Test(planner, auto_is_never_slower_than_a_baseline, .timeout = 120)
                 b.policy = (TidePolicy)p;
                 if (tide_plan_make(s.program, s.profile, b, &other, NULL)) continue;
                 compared++;
-                cr_expect_leq(tide_plan_stats(best).seconds, tide_plan_stats(other).seconds, "seed %llu, %d/5: %s is faster",
-                              (unsigned long long)seed, k, policy_names[p]);
+                cr_expect_leq(tide_plan_stats(best).seconds, tide_plan_stats(other).seconds,
+                              "seed %llu, %d/5: %s is faster", (unsigned long long)seed, k, policy_names[p]);
                 tide_plan_free(other);
             }
             tide_plan_free(best);
@@ -149,7 +153,8 @@ Test(planner, a_sweep_is_monotone, .timeout = 120)
             cr_expect_eq(tide_plan_check(s.program, plans[i]), TIDE_OK, "%s", tide_message(s.tide));
             TidePlanStats now = tide_plan_stats(plans[i]);
             cr_expect_leq(now.device_bytes, b[i].device_bytes);
-            cr_expect_leq(now.seconds, before, "seed %llu: more bytes, more seconds at %d", (unsigned long long)seed, i);
+            cr_expect_leq(now.seconds, before, "seed %llu: more bytes, more seconds at %d",
+                          (unsigned long long)seed, i);
             before = now.seconds;
             tide_plan_free(plans[i]);
         }
@@ -213,7 +218,9 @@ Test(planner, what_is_forbidden_is_not_done)
         Scene s = scene(seed);
         TidePlanStats st = stats_of(&s);
         for (int k = 0; k < 2; k++) {
-            TideBudget b = { .device_bytes = between(st, 2, 3), .no_recompute = k == 0, .no_offload = k == 1 };
+            TideBudget b = { .device_bytes = between(st, 2, 3),
+                             .no_recompute = k == 0,
+                             .no_offload = k == 1 };
             TidePlan *plan = NULL;
             if (tide_plan_make(s.program, s.profile, b, &plan, NULL)) continue;
             cr_expect_eq(tide_plan_stats(plan).fate[k ? TIDE_OFFLOAD : TIDE_RECOMPUTE].tensors, 0);
@@ -258,10 +265,10 @@ Test(planner, holding_agrees_with_the_graph)
             cr_assert_not_null(h);
             for (int id = 1; id < s.program->n_tensors; id++) {
                 if (s.program->tensors[id]->graph >= 0) continue;
-                cr_expect_eq(h[id].live_in, tensor_live_in(s.program->graphs[i], id), "seed %llu graph %d tensor %d in",
-                             (unsigned long long)seed, i, id);
-                cr_expect_eq(h[id].live_out, tensor_live_out(s.program->graphs[i], id), "seed %llu graph %d tensor %d out",
-                             (unsigned long long)seed, i, id);
+                cr_expect_eq(h[id].live_in, tensor_live_in(s.program->graphs[i], id),
+                             "seed %llu graph %d tensor %d in", (unsigned long long)seed, i, id);
+                cr_expect_eq(h[id].live_out, tensor_live_out(s.program->graphs[i], id),
+                             "seed %llu graph %d tensor %d out", (unsigned long long)seed, i, id);
             }
             pool_free(&pool);
         }
@@ -286,8 +293,9 @@ Test(planner, nothing_is_synchronised_twice, .timeout = 120)
                 size_t behind = (size_t)(x->n_steps - 1 - i) * sizeof gone;
                 memmove(&x->steps[i], &x->steps[i + 1], behind);
                 x->n_steps--;
-                cr_expect_neq(tide_plan_check(s.program, plan), TIDE_OK, "seed %llu: %s at step %d is not needed",
-                              (unsigned long long)seed, step_names[gone.kind], i);
+                cr_expect_neq(tide_plan_check(s.program, plan), TIDE_OK,
+                              "seed %llu: %s at step %d is not needed", (unsigned long long)seed,
+                              step_names[gone.kind], i);
                 memmove(&x->steps[i + 1], &x->steps[i], behind);
                 x->steps[i] = gone;
                 x->n_steps++;
