@@ -48,6 +48,7 @@ typedef struct TideDeviceOptions {
     int    threads;               /* CPU device: threads of a kernel; 0: as OpenMP chooses */
     bool   no_pin;                /* CUDA: pageable host memory                   */
     bool   no_graph;              /* CUDA: issue each step instead of replaying   */
+    bool   tf32;                  /* CUDA: f32 products on tensor cores, 10 bits of each factor */
 } TideDeviceOptions;
 
 /* Open "cpu", "cuda" or "cuda:0". Also on failure *out is an object that holds

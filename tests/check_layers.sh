@@ -37,7 +37,7 @@ libraries() {
 jansson.h   runtime/io/* runtime/report/* runtime/profile*.c runtime/plan_*.c examples/* tests/*
 cblas.h     kernels/cpu/*
 omp.h       kernels/cpu/*
-pthread.h   kernels/cpu/* models/text/* tests/*
+pthread.h   kernels/cpu/* kernels/cuda/* models/text/* tests/*
 cuda*       kernels/cuda/*
 cublas*     kernels/cuda/*
 cudnn*      kernels/cuda/*

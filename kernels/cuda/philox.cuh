@@ -1,0 +1,46 @@
+/* philox.cuh - the random words of kernels/cpu/philox.h on the device: the same seed, site, step,
+ * micro-step and element give the same word. */
+#ifndef TIDE_CUDA_PHILOX_CUH
+#define TIDE_CUDA_PHILOX_CUH
+#include "kernels/ops.h"
+
+/* What the words of one site in one micro-step have in common. */
+struct Philox {
+    uint32_t key0, key1, site, step, micro;
+};
+
+/* Reads device memory: for kernels. */
+static __device__ __forceinline__ Philox philox_of(const TideStepInfo *info, int site)
+{
+    return { (uint32_t)info->seed, (uint32_t)(info->seed >> 32), (uint32_t)site, (uint32_t)info->step,
+             (uint32_t)info->micro };
+}
+
+/* The words of elements 4 * block to 4 * block + 3, block below 2^48. */
+static __device__ __forceinline__ uint4 philox_block(const Philox &p, uint64_t block)
+{
+    uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32) ^ (p.micro << 16), c2 = p.site, c3 = p.step;
+    uint32_t k0 = p.key0, k1 = p.key1;
+
+#pragma unroll
+    for (int round = 0; round < 10; round++) {
+        uint64_t a = (uint64_t)c0 * 0xD2511F53u, b = (uint64_t)c2 * 0xCD9E8D57u;
+        c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)b;
+        c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)a;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return make_uint4(c0, c1, c2, c3);
+}
+
+/* An element survives dropout of probability p if its word is at least this. */
+static inline uint32_t philox_least(float p)
+{
+    double t = (double)p * 4294967296.0;
+
+    return t >= 4294967295.0 ? 4294967295u : (uint32_t)t;
+}
+
+#endif
