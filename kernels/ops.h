@@ -33,11 +33,12 @@ typedef struct TideRows { int64_t count, x_first, y_first; } TideRows;
 /* Causal attention over packed heads: qkv is [B, T, (heads + 2 kv_heads) * head_dim], queries
  * first, then keys, then values. head h reads kv head h / (heads / kv_heads). Dropout of
  * probability p on the probabilities, keyed by site. Sequences [first, first + count) only
- * (count 0: all) in attention_grad, whose output is then written block by block. */
+ * (count 0: all) in attention_grad, whose output is then written block by block. The struct has
+ * no padding, because its bytes are part of a program's hash. */
 typedef struct TideAttention {
     int     heads, kv_heads, head_dim;
     float   dropout;
-    int     site;
+    int64_t site;
     int64_t first, count;
 } TideAttention;
 

@@ -86,31 +86,29 @@ static void choose_leaves(Evaluator *e, size_t limit)
 
 /* ---- Returning ----------------------------------------------------------- */
 
-static int turn_position(const Schedule *s)
+/* When the copy in of x should be over: before its need by the time that it takes, or by one run. */
+static double deadline(const Evaluator *e, const Transfer *x, double seconds)
 {
-    int at = 0;
+    double need = e->starts[x->need], before = e->starts[x->need > 0 ? x->need - 1 : 0];
 
-    while (at < s->n_runs && (s->runs[at].node < s->facts->problem->turn && !s->runs[at].rerun)) at++;
-    return at;
+    return need - seconds > before ? need - seconds : before;
 }
 
-/* The position at which each copy in has to start such that it and all copies behind it end one
- * run before they are needed. */
+/* The position at which each copy in has to start such that it and all copies behind it are in time. */
 static void wish_backs(Evaluator *e)
 {
     Schedule *s = e->schedule;
-    int at = s->n_runs - 1, turn = turn_position(s);
-    double lane_free = e->timeline.link.in > 0 && s->n_runs ? e->starts[s->n_runs - 1] : 0;
+    int at = s->n_runs - 1;
+    double lane_free = e->starts[at];
 
     for (int k = s->n_transfers - 1; k >= 0; k--) {
         Transfer *x = &s->transfers[s->fetches[k]];
-        int earliest = x->leave + 1 > turn ? x->leave + 1 : turn;
-        double by = e->starts[x->need > 0 ? x->need - 1 : 0];
+        double seconds = copy_seconds(s, x, e->timeline.link.in), by = deadline(e, x, seconds);
         if (by < lane_free) lane_free = by;
-        lane_free -= copy_seconds(s, x, e->timeline.link.in);
+        lane_free -= seconds;
         if (at > x->need) at = x->need;
         while (at > 0 && e->starts[at] > lane_free) at--;
-        x->back = at > earliest ? at : earliest;
+        x->back = at > x->leave ? at : x->leave + 1;
     }
 }
 

@@ -12,7 +12,7 @@ typedef struct Search {
     const Facts    *f;
     const Problem  *p;
     Evaluator      *e;
-    TideFate       *fates;
+    TideFate       *fates, *start, *best; /* [n_tensors] */
     Score           now;
     long            until;    /* evaluations of e after which polishing stops                  */
     bool           *reruns;   /* [n_nodes]: runs again in the current schedule                  */
@@ -23,6 +23,7 @@ typedef struct Search {
     int            *seen, stamp; /* [n_nodes]: visited by the closure with this stamp           */
     unsigned char  *banned;   /* [n_tensors]: bit 1 << fate: tried in vain                      */
     double          out_slack, in_slack; /* seconds that the copy lanes can hide yet            */
+    double          lane_price; /* seconds that a second of a copy lane is worth, even if hidden */
     Pool            pool;
 } Search;
 
@@ -62,6 +63,12 @@ static void study(Search *s)
     s->in_slack = backward - in;
 }
 
+static bool is_better(const Score *a, const Score *b)
+{
+    if (a->excess != b->excess) return a->excess < b->excess;
+    return a->seconds < b->seconds * (1 - 1e-9);
+}
+
 /* ---- Estimating ----------------------------------------------------------- */
 
 /* Does a re-run in the backward phase find tensor t neither on the device nor among what is made again? */
@@ -95,7 +102,7 @@ static double offload_seconds(const Search *s, int t)
     const Uses *u = &s->f->uses[t];
     double bytes = (double)s->p->tensors[t].bytes, out = l->latency + bytes / l->out, in = l->latency + bytes / l->in;
     double between = s->elapsed[s->position[u->first_backward]] - s->elapsed[s->position[u->first] + 1];
-    double late = 0.01 * (out + in);
+    double late = s->lane_price * (out + in);
 
     if (out > s->out_slack) late += fmin(out, out - s->out_slack);
     if (in > s->in_slack) late += fmin(in, in - s->in_slack);
@@ -163,12 +170,6 @@ static void shed(Search *s)
 }
 
 /* ---- Polishing ------------------------------------------------------------- */
-
-static bool is_better(const Score *a, const Score *b)
-{
-    if (a->excess != b->excess) return a->excess < b->excess;
-    return a->seconds < b->seconds * (1 - 1e-9);
-}
 
 /* Try one change; keep it if the score is better. */
 static bool try_move(Search *s, Move m)
@@ -276,9 +277,37 @@ static bool make_room(Search *s)
     for (int i = 0; i < s->p->n_nodes; i++) runs += 1 + (size_t)s->p->nodes[i].n_out;
     s->live = pool_new(&s->pool, runs, sizeof *s->live);
     s->elapsed = pool_new(&s->pool, runs + 1, sizeof *s->elapsed);
+    s->start = pool_new(&s->pool, (size_t)s->p->n_tensors, sizeof *s->start);
+    s->best = pool_new(&s->pool, (size_t)s->p->n_tensors, sizeof *s->best);
     s->turns = pool_new(&s->pool, (size_t)s->p->n_tensors, sizeof *s->turns);
     s->banned = pool_new(&s->pool, (size_t)s->p->n_tensors, sizeof *s->banned);
     return !s->pool.failed;
+}
+
+/* Shed from the given fates at several prices of the copy lanes: what is hidden is not free, as others
+ * may need the lane more. Leaves the best outcome. */
+static void shed_at_prices(Search *s)
+{
+    static const double prices[] = { 0.01, 0.1, 0.3, 1 };
+    size_t n = (size_t)s->p->n_tensors;
+    Score best = { .excess = INFINITY };
+
+    memcpy(s->start, s->fates, n * sizeof *s->fates);
+    for (size_t i = 0; i < sizeof prices / sizeof *prices; i++) {
+        s->lane_price = prices[i];
+        memcpy(s->fates, s->start, n * sizeof *s->fates);
+        memset(s->banned, 0, n);
+        s->now = score_of(s);
+        study(s);
+        if (s->now.excess <= 0) return; /* nothing to shed, at any price */
+        shed(s);
+        if (!is_better(&s->now, &best)) continue;
+        best = s->now;
+        memcpy(s->best, s->fates, n * sizeof *s->fates);
+    }
+    memcpy(s->fates, s->best, n * sizeof *s->fates);
+    s->now = score_of(s);
+    study(s);
 }
 
 void search_fates(const Question *q, TideFate *fates)
@@ -287,9 +316,7 @@ void search_fates(const Question *q, TideFate *fates)
     Search s = { .q = q, .f = f, .p = f->problem, .e = q->evaluator, .fates = fates };
 
     if (make_room(&s)) {
-        s.now = score_of(&s);
-        study(&s);
-        shed(&s);
+        shed_at_prices(&s);
         s.until = s.e->evaluations + q->effort;
         if (s.now.excess <= 0) polish(&s);
         if (s.now.excess <= 0) swap_pairs(&s);

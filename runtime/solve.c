@@ -12,7 +12,7 @@ enum {
     TIGHTEN_ROUNDS = 6,
     EFFORT = 150,        /* evaluations to polish one search                               */
     EFFORT_AGAIN = 60,    /* the same, at a lower limit                                     */
-    SLACK = 256,          /* placing stops within 1/256 of the live bytes where no budget says more */
+    SLACK = 128,          /* placing stops within 1/128 of the live bytes where no budget says more */
 };
 
 static TideStatus no_memory(const Planner *pl)
@@ -98,18 +98,28 @@ static bool lasts_whole(const Planner *pl, const Solution *s)
 
 /* ---- Searching ------------------------------------------------------------- */
 
+/* Could the schedule of the newest evaluation be faster than the best solution, however it is placed? */
+static bool may_win(Planner *pl, const Solution *best)
+{
+    return !best->found || evaluate_freely(pl->work[0].evaluator) < best->seconds;
+}
+
 /* Search from the fates of a baseline, at lower and lower limits of live bytes until the height fits. */
-static TideStatus search_from(Planner *pl, TidePolicy start, Solution *s)
+static TideStatus search_from(Planner *pl, TidePolicy start, Solution *s, Solution *best)
 {
     GraphWork *w = &pl->work[0];
-    size_t limit = pl->device_limit;
+    size_t limit = pl->device_limit, live = 0;
 
     baseline_fates(w->facts, start, s->fates);
     for (int round = 0; round < TIGHTEN_ROUNDS; round++) {
         Question q = { w->evaluator, limit, pl->host_limit, round ? EFFORT_AGAIN : EFFORT };
         search_fates(&q, s->fates);
+        evaluate(w->evaluator, s->fates, limit);
+        if (!may_win(pl, best)) return TIDE_OK;
         TRY(fit(pl, s));
-        if (s->found || !s->height) return TIDE_OK;
+        take_faster(pl, s, best);
+        if (s->found || !s->height || s->live == live) return TIDE_OK;
+        live = s->live;
         limit = s->live - (s->height - pl->device_limit);
     }
     return TIDE_OK;
@@ -122,7 +132,7 @@ static TideStatus try_policy(Planner *pl, TidePolicy policy, Solution *s, Soluti
 
     baseline_fates(w->facts, policy, s->fates);
     schedule_build(w->evaluator->schedule, s->fates);
-    if (best->found && evaluate_freely(w->evaluator) >= best->seconds) return TIDE_OK;
+    if (!may_win(pl, best)) return TIDE_OK;
     TRY(fit(pl, s));
     take_faster(pl, s, best);
     return TIDE_OK;
@@ -133,8 +143,7 @@ static TideStatus solve_auto(Planner *pl, Solution *trial, Solution *best)
     static const TidePolicy starts[] = { TIDE_POLICY_KEEP, TIDE_POLICY_RECOMPUTE };
 
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
-        TRY(search_from(pl, starts[i], trial));
-        take_faster(pl, trial, best);
+        TRY(search_from(pl, starts[i], trial, best));
         if (best->found && best->seconds <= pl->keep.seconds) return TIDE_OK; /* nothing is faster */
     }
     for (int p = TIDE_POLICY_KEEP; p < TIDE_POLICY_COUNT; p++) TRY(try_policy(pl, (TidePolicy)p, trial, best));
@@ -179,7 +188,7 @@ static TideStatus add_candidate(Planner *pl, Candidates *c, const TideFate *fate
     TRY(planner_new_solution(pl, s));
     memcpy(s->fates, fates, (size_t)w->problem->n_tensors * sizeof *fates);
     s->live = s->live_limit = score.peak; /* the same peak with looser moments */
-    s->enough = score.peak + score.peak / SLACK;
+    s->enough = score.peak;
     s->host_bytes = score.host_bytes;
     c->n++;
     return TIDE_OK;

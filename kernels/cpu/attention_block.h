@@ -56,7 +56,7 @@ static inline Heads heads_of(const KernelCall *c, const TideStepInfo *info)
 
     if (a->dropout > 0) {
         s.threshold = philox_threshold(a->dropout);
-        s.philox = philox_of(info, a->site);
+        s.philox = philox_of(info, (int)a->site);
     }
     return s;
 }

@@ -47,6 +47,8 @@ const OpDesc op_attention = {
     .name = "attention", .id = OP_attention, .n_out = 2, .infer = infer, .grad = grad, .flops = flops
 };
 
+_Static_assert(sizeof(TideAttention) == 4 * sizeof(int) + 3 * sizeof(int64_t), "padding would be hashed");
+
 TideTensor tide_attention(TideGraph *g, TideTensor qkv, TideTensor info, TideAttention a)
 {
     TideTensor in[] = { qkv, { a.dropout > 0 ? info.id : 0 } };

@@ -25,7 +25,8 @@ static Group group_at(const TideProgram *p, const TidePlan *plan, int first)
     if (g.stem < g.length) g.number = atoi(name + g.stem);
     for (int i = first; i < plan->n_decisions; i++, g.n++) {
         const char *other = program_tensor(p, plan->decisions[i].tensor)->name;
-        if (strncmp(other, name, (size_t)g.length) || (other[g.length] && !strchr("/.", other[g.length]))) break;
+        if (strncmp(other, name, (size_t)g.length) || (other[g.length] && !strchr("/.", other[g.length])))
+            break;
     }
     return g;
 }

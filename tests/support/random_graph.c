@@ -123,7 +123,7 @@ static TideTensor gather(Maker *m)
 static TideTensor forward(Maker *m, int layers, int width)
 {
     TideShape shape = m->spec.real ? (TideShape){ 2, { ROWS, CHANNELS } } : (TideShape){ 1, { 200 } };
-    char name[16];
+    char name[24];
 
     m->n_open = 0;
     keep(m, tide_input(m->graph, "x", TIDE_F32, shape));

@@ -388,7 +388,7 @@ Test(plan_check, checking_takes_little_time)
     }
     cr_log_info("%d steps, %d slots: %.2f ms", plan->sections[0].n_steps, plan->sections[0].n_slots,
                 best * 1e3);
-    cr_expect_lt(best, 0.1, "%d steps took %g s", plan->sections[0].n_steps, best);
+    cr_expect_lt(best, 0.5, "%d steps took %g s", plan->sections[0].n_steps, best);
     tide_plan_free(plan);
     tide_program_free(p);
     tide_close(t);

@@ -285,6 +285,19 @@ Test(plan_json, what_is_no_plan_is_refused)
     good_free(&g);
 }
 
+/* A file of a gigabyte is not read into memory to learn that it is no plan. */
+Test(plan_json, a_huge_file_is_refused)
+{
+    Good g = good_new();
+    TidePlan *plan;
+
+    file_write(in_dir("bad.json"), "{", 1);
+    cr_assert_eq(truncate(in_dir("bad.json"), (off_t)1 << 30), 0);
+    cr_expect_eq(tide_plan_load(g.p, in_dir("bad.json"), &plan), TIDE_BAD_FILE);
+    cr_expect(strstr(tide_message(g.t), "larger than 67108864 bytes"), "%s", tide_message(g.t));
+    good_free(&g);
+}
+
 /* Any one byte may change: the file is refused, or it is still a plan that was proven. */
 Test(plan_json, a_changed_byte_does_no_harm)
 {

@@ -1,0 +1,72 @@
+/* test_agreement.c - every op that memory binds, on a device against the CPU's kernels, in all types and
+ * at odd sizes. TIDE_TEST_DEVICE names the device; without one it is the first GPU, and where there is
+ * none the CPU device stands in, in f32: its lanes and launches against the plain interpreter. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdlib.h>
+#include "tests/support/agreement.h"
+
+enum { MOST_CASES = 64 };
+
+/* TIDE_TEST_DEVICE, else the first GPU, else the CPU device. */
+static Tide *open_device(void)
+{
+    const char *device = getenv("TIDE_TEST_DEVICE");
+    Tide *t = NULL;
+
+    if (!tide_open(device ? device : "cuda", (TideDeviceOptions){ 0 }, &t)) return t;
+    cr_assert(!device, "%s", tide_message(t));
+    cr_log_warn("%s: the CPU device stands in, in f32 only", tide_message(t));
+    tide_close(t);
+    cr_assert(!tide_open("cpu", (TideDeviceOptions){ 0 }, &t), "%s", tide_message(t));
+    return t;
+}
+
+ParameterizedTestParameters(agreement, ops)
+{
+    static int row[MOST_CASES];
+    size_t n = 0;
+
+    for (; n < MOST_CASES && agree_case((int)n); n++) row[n] = (int)n;
+    return cr_make_param_array(int, row, n);
+}
+
+ParameterizedTest(int *row, agreement, ops)
+{
+    const AgreeCase *c = agree_case(*row);
+    Tide *t = open_device();
+    char why[512] = "";
+
+    for (int k = 0; agree_types(k); k++) {
+        if (!(t->backend->types & 1u << agree_types(k)->type)) continue;
+        for (int i = 0; agree_sizes(i); i++) {
+            const int64_t *n = agree_sizes(i);
+            cr_expect(agree(t, c, agree_types(k), n, why), "%s, %s, B %d T %d C %d V %d: %s", c->name,
+                      agree_types(k)->name, (int)n[0], (int)n[1], (int)n[2], (int)n[3], why);
+        }
+    }
+    tide_close(t);
+}
+
+Test(agreement, narrow_types_round_to_nearest_and_back)
+{
+    const float from[] = { 1.0f,     1.00390625f, 1.01171875f, -65504.0f, 65519.0f,
+                           65520.0f, 0x1p-24f,    0x1.8p-25f,  3e-8f };
+    const float bf16[] = { 1.0f,     1.0f,     1.015625f,  -65536.0f,  65536.0f,
+                           65536.0f, 0x1p-24f, 0x1.8p-25f, 0x1.02p-25f };
+    const float f16[] = { 1.0f,     1.00390625f, 1.01171875f, -65504.0f, 65504.0f,
+                          INFINITY, 0x1p-24f,    0x1p-24f,    0x1p-24f };
+    enum { N = sizeof from / sizeof *from };
+    uint16_t half[N];
+    float back[N];
+
+    side_narrow(TIDE_BF16, from, N, half);
+    side_widen(TIDE_BF16, half, N, back);
+    for (int i = 0; i < N; i++)
+        cr_expect(back[i] == bf16[i], "%a became %a, not %a", from[i], back[i], bf16[i]);
+    side_narrow(TIDE_F16, from, N, half);
+    side_widen(TIDE_F16, half, N, back);
+    for (int i = 0; i < N; i++)
+        cr_expect(back[i] == f16[i], "%a became %a, not %a", from[i], back[i], f16[i]);
+}

@@ -1,0 +1,200 @@
+/* agreement.c - see agreement.h. */
+#include "tests/support/agreement.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "kernels/ops.h"
+#include "tests/support/numeric.h"
+
+typedef struct Twin {
+    const AgreeCase *c;
+    Side cpu, other;
+    void **memory;              /* of the CPU's side, by tensor id             */
+    unsigned char *start, *end; /* images of the other's: before, after a run */
+    unsigned char *more;        /* after another one                          */
+    char *why;
+} Twin;
+
+static const Tensor *tensor_of(const Side *s, int id)
+{
+    return s->p->tensors[id];
+}
+
+/* ---- Numbers ------------------------------------------------------------------- */
+
+/* Parameters of a step, or small integers. */
+static void fill_ints(const Twin *w, int id)
+{
+    const Tensor *t = tensor_of(&w->cpu, id);
+    const TideStepInfo step = { .seed = 77,
+                                .step = 3,
+                                .micro = 1,
+                                .row = 1,
+                                .loss_scale = 0.25f,
+                                .grad_scale = 0.5f,
+                                .lr = 0.01f,
+                                .bias1 = 0.3f,
+                                .bias2 = 0.2f };
+
+    if (t->shape.n == 1 && t->bytes == sizeof step) {
+        memcpy(w->memory[id], &step, sizeof step);
+        return;
+    }
+    int32_t *x = w->memory[id];
+    int64_t n = shape_elements(t->shape);
+    numeric_random_ints(x, n, (int32_t)w->cpu.size[3] + 2, (uint64_t)id);
+    for (int64_t i = 0; i < n; i++) x[i] -= 1; /* one below and one above the classes too */
+}
+
+/* Numbers that the other side's type can hold; states are moments and not negative. */
+static void fill_floats(const Twin *w, int id)
+{
+    const Tensor *t = tensor_of(&w->cpu, id);
+    TideType type = tensor_of(&w->other, id)->type;
+    float *x = w->memory[id];
+    int64_t n = shape_elements(t->shape);
+
+    numeric_random(x, n, (float)w->c->scale, (uint64_t)id);
+    for (int64_t i = 0; t->kind == TIDE_STATE && i < n; i++) x[i] = fabsf(x[i]);
+    side_narrow(type, x, n, w->start + w->other.offset[id]);
+    side_widen(type, w->start + w->other.offset[id], n, x);
+}
+
+static void fill(const Twin *w)
+{
+    for (int id = 1; id < w->cpu.p->n_tensors; id++) {
+        const Tensor *t = tensor_of(&w->cpu, id);
+        if (t->flat || (t->graph >= 0 && t->kind != TIDE_INPUT)) continue;
+        if (t->type != TIDE_I32) {
+            fill_floats(w, id);
+            continue;
+        }
+        fill_ints(w, id);
+        memcpy(w->start + w->other.offset[id], w->memory[id], t->bytes);
+    }
+}
+
+/* ---- Comparing ------------------------------------------------------------------- */
+
+static bool compare(const Twin *w, int id, double tolerance)
+{
+    const Tensor *t = tensor_of(&w->other, id);
+    int64_t n = shape_elements(t->shape);
+    float *got = malloc((size_t)n * sizeof *got);
+    double *wanted = malloc((size_t)n * sizeof *wanted), error = INFINITY;
+
+    if (got && wanted) {
+        side_widen(t->type, w->end + w->other.offset[id], n, got);
+        for (int64_t i = 0; i < n; i++) wanted[i] = ((const float *)w->memory[id])[i];
+        error = numeric_error(got, wanted, n);
+    }
+    free(got);
+    free(wanted);
+    if (error <= tolerance) return true;
+    snprintf(w->why, 512, "%s differs by %.3g of its largest element, at most %.3g", t->name, error,
+             tolerance);
+    return false;
+}
+
+static bool compare_all(const Twin *w, double tolerance)
+{
+    for (int id = 1; id < w->cpu.p->n_tensors; id++) {
+        const Tensor *t = tensor_of(&w->cpu, id);
+        if (!t->flat && t->type != TIDE_I32 && !compare(w, id, tolerance)) return false;
+    }
+    return true;
+}
+
+/* The bytes between tensors still hold what was uploaded. */
+static bool guards_stand(const Twin *w)
+{
+    size_t from = 0;
+
+    for (int id = 1; id <= w->other.p->n_tensors; id++) {
+        bool last = id == w->other.p->n_tensors;
+        if (!last && tensor_of(&w->other, id)->flat) continue;
+        size_t to = last ? w->other.bytes : w->other.offset[id];
+        if (memcmp(w->start + from, w->end + from, to - from) != 0) {
+            snprintf(w->why, 512, "something was written before %s",
+                     last ? "the end" : tensor_of(&w->other, id)->name);
+            return false;
+        }
+        if (!last) from = to + tensor_of(&w->other, id)->bytes;
+    }
+    return true;
+}
+
+static bool same_bits(const Twin *w, const char *what)
+{
+    for (int id = 1; id < w->other.p->n_tensors; id++) {
+        const Tensor *t = tensor_of(&w->other, id);
+        if (memcmp(w->end + w->other.offset[id], w->more + w->other.offset[id], t->bytes) == 0) continue;
+        snprintf(w->why, 512, "%s has other bits %s", t->name, what);
+        return false;
+    }
+    return true;
+}
+
+/* ---- Running ------------------------------------------------------------------------ */
+
+static bool failed(const Twin *w, const Side *s)
+{
+    snprintf(w->why, 512, "%s", tide_message(s->tide));
+    return false;
+}
+
+static bool build_both(Twin *w, Tide *cpu, Tide *device)
+{
+    side_new(&w->cpu, cpu);
+    side_new(&w->other, device);
+    w->c->build(&w->cpu);
+    w->c->build(&w->other);
+    if (tide_program_check(w->cpu.p)) return failed(w, &w->cpu);
+    if (!side_ready(&w->other)) return failed(w, &w->other);
+    w->memory = numeric_memory_new(w->cpu.p);
+    w->start = malloc(w->other.bytes);
+    w->end = malloc(w->other.bytes);
+    w->more = malloc(w->other.bytes);
+    if (w->memory && w->start && w->end && w->more) return true;
+    snprintf(w->why, 512, "no memory for the case");
+    return false;
+}
+
+static bool run_both(Twin *w, double tolerance)
+{
+    const Side *s = &w->other;
+
+    memset(w->start, 0xff, s->bytes);
+    fill(w);
+    if (numeric_run(w->cpu.g, w->memory)) return failed(w, &w->cpu);
+    if (!side_upload(s, w->start) || !side_run(s, false) || !side_download(s, w->end)) return failed(w, s);
+    if (!compare_all(w, tolerance) || !guards_stand(w)) return false;
+    if (!side_run(s, true) || !side_download(s, w->more)) return failed(w, s);
+    if (!same_bits(w, "when it is made again")) return false;
+    if (!side_upload(s, w->start) || !side_run(s, false) || !side_download(s, w->more)) return failed(w, s);
+    return same_bits(w, "in a second run");
+}
+
+bool agree(Tide *device, const AgreeCase *c, const AgreeTypes *types, const int64_t *size, char why[512])
+{
+    Twin w = { .c = c,
+               .cpu = { .type = TIDE_F32, .grad = TIDE_F32, .state = TIDE_F32, .size = size },
+               .other = { .type = types->type, .grad = types->grad, .state = types->state, .size = size },
+               .why = why };
+    Tide *cpu = NULL;
+    bool good = false;
+
+    w.cpu.accumulate = w.other.accumulate = size[0] > 1;
+    if (tide_open("cpu", (TideDeviceOptions){ 0 }, &cpu))
+        snprintf(why, 512, "%s", tide_message(cpu));
+    else
+        good = build_both(&w, cpu, device) && run_both(&w, types->tolerance);
+    if (w.memory) numeric_memory_free(w.cpu.p, w.memory);
+    free(w.start);
+    free(w.end);
+    free(w.more);
+    side_free(&w.other);
+    side_free(&w.cpu);
+    tide_close(cpu);
+    return good;
+}
