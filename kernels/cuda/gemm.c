@@ -216,16 +216,20 @@ static bool may_be_fused(const Gemm *g)
     return g->epilogue != GEMM_BIAS_GRAD || (!g->add_bias && g->bias == g->out);
 }
 
-static TideStatus choose(Device *d, GemmPlan *p, const GemmCall *c, bool timing)
+/* wish: of the user, for bias gradients; NULL: none. */
+static TideStatus choose(Search *s, const char *wish)
 {
-    Search s = { .d = d, .p = p, .c = c, .timing = timing };
+    GemmPlan *p = s->p;
+    bool gradient = p->g.epilogue == GEMM_BIAS_GRAD;
+    bool apart_only = gradient && wish && strcmp(wish, "apart") == 0;
 
-    if (may_be_fused(&p->g)) TRY(search(&s, false));
-    bool want_apart = p->g.epilogue == GEMM_BIAS_GRAD || (p->g.epilogue == GEMM_BIAS && !p->times.candidates);
-    if (want_apart) TRY(search(&s, true));
-    if (!p->times.candidates) return failed(d, CUBLAS_STATUS_NOT_SUPPORTED, "algorithms", &p->g);
-    p->algo = s.best;
-    p->apart = p->times.apart = s.best_apart;
+    if (may_be_fused(&p->g) && !apart_only) TRY(search(s, false));
+    bool fused_only = gradient && wish && strcmp(wish, "fused") == 0 && p->times.candidates;
+    bool fused_none = p->g.epilogue == GEMM_BIAS && !p->times.candidates;
+    if ((gradient && !fused_only) || fused_none) TRY(search(s, true));
+    if (!p->times.candidates) return failed(s->d, CUBLAS_STATUS_NOT_SUPPORTED, "algorithms", &p->g);
+    p->algo = s->best;
+    p->apart = p->times.apart = s->best_apart;
     return TIDE_OK;
 }
 
@@ -276,20 +280,23 @@ static bool read_value(Device *d, GemmPlan *p, const GemmCall *c, const char *va
 static TideStatus settle(Device *d, GemmPlan *p, const GemmCall *c, bool timing)
 {
     Numerics *record = &cuda_libs(d)->numerics;
+    const char *wish = p->g.epilogue == GEMM_BIAS_GRAD ? numerics_wish(record, "bias_grad") : NULL;
+    Search s = { .d = d, .p = p, .c = c, .timing = timing };
     char key[NUMERICS_KEY_BYTES], value[NUMERICS_VALUE_BYTES];
 
     make_key(d, &p->g, key, sizeof key);
-    const char *recorded = numerics_use(record, key);
+    const char *recorded = numerics_use(record, key, wish);
     if (recorded && !read_value(d, p, c, recorded))
         return cuda_fail(d, TIDE_BAD_FILE,
                          "numerics record: the choice for \"%s\" cannot be honoured by this cuBLASLt; remove the "
                          "record or plan anew",
                          key);
     if (recorded) return TIDE_OK;
-    TRY(choose(d, p, c, timing));
+    TRY(choose(&s, wish));
     make_value(p, value, sizeof value);
-    if (!numerics_add(record, key, value, timing ? CHOICE_TIMED : CHOICE_FIRST))
+    if (!numerics_add(record, key, value, wish ? CHOICE_GIVEN : timing ? CHOICE_TIMED : CHOICE_FIRST))
         return cuda_fail(d, TIDE_NO_MEMORY, "no memory for the numerics record");
+    (void)numerics_use(record, key, wish); /* from here on it stands */
     return TIDE_OK;
 }
 

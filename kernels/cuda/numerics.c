@@ -15,23 +15,33 @@ static Choice *find(const Numerics *n, const char *key)
     return NULL;
 }
 
-const char *numerics_use(Numerics *n, const char *key)
+const char *numerics_wish(const Numerics *n, const char *what)
+{
+    const Choice *c = find(n, what);
+
+    return c ? c->value : NULL;
+}
+
+const char *numerics_use(Numerics *n, const char *key, const char *wish)
 {
     Choice *c = find(n, key);
 
-    if (!c) return NULL;
+    if (!c || (wish && c->source == CHOICE_CACHED)) return NULL;
     c->used = true;
     return c->value;
 }
 
 bool numerics_add(Numerics *n, const char *key, const char *value, ChoiceSource source)
 {
-    Choice *grown = realloc(n->choices, ((size_t)n->n_choices + 1) * sizeof *grown);
+    Choice *c = find(n, key);
 
-    if (!grown) return false;
-    n->choices = grown;
-    Choice *c = &grown[n->n_choices++];
-    *c = (Choice){ .source = source, .used = source == CHOICE_TIMED || source == CHOICE_FIRST };
+    if (!c) {
+        Choice *grown = realloc(n->choices, ((size_t)n->n_choices + 1) * sizeof *grown);
+        if (!grown) return false;
+        n->choices = grown;
+        c = &grown[n->n_choices++];
+    }
+    *c = (Choice){ .source = source };
     snprintf(c->key, sizeof c->key, "%s", key);
     snprintf(c->value, sizeof c->value, "%s", value);
     return true;
