@@ -356,6 +356,7 @@ const Backend cuda_backend = {
     .alignment = ALIGNMENT,
     .kernels = cuda_kernels,
     .types = 1u << TIDE_F32 | 1u << TIDE_BF16 | 1u << TIDE_F16 | 1u << TIDE_I32,
+    .block_elements = 256 << 20, /* of logits: once a block, the head's weight gradient is read and written */
     .open = open_device,
     .close = close_device,
     .message = message,
