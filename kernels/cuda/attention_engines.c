@@ -11,7 +11,7 @@ static const char flash_name[] = "flash", cudnn_wish[] = "cudnn";
 struct AttentionPlan {
     AttentionShape s;
     AttentionPlan *next;
-    CudnnAttention *cudnn; /* NULL: our own kernels serve */
+    CudnnAttention *cudnn;         /* NULL: our own kernels serve */
     double seconds, flash_seconds; /* of the choice and of our own kernels; 0 if not timed */
 };
 
@@ -112,7 +112,8 @@ static TideStatus choose(Device *d, AttentionPlan *p, const AttentionCall *c, co
     CudnnTarget here = { cuda_libs(d)->cudnn, NULL };
     CudnnName names[MOST_NAMES];
     char why[NUMERICS_VALUE_BYTES];
-    bool may = here.handle && cudnn_attention_scratch_bytes(&p->s) && !(wish && strcmp(wish, flash_name) == 0);
+    bool may =
+        here.handle && cudnn_attention_scratch_bytes(&p->s) && !(wish && strcmp(wish, flash_name) == 0);
     int n = may ? cudnn_attention_names(&here, &p->s, names, timing ? MOST_NAMES : 1, why) : 0;
 
     memcpy(value, flash_name, sizeof flash_name);
@@ -130,9 +131,9 @@ static TideStatus choose(Device *d, AttentionPlan *p, const AttentionCall *c, co
 
 static void make_key(const AttentionShape *s, char *key, size_t size)
 {
-    snprintf(key, size, "attention%s %s batch %lld tokens %lld heads %d/%d of %d%s", s->backward ? "_grad" : "",
-             type_name((TideType)s->type), (long long)s->batch, (long long)s->tokens, s->heads, s->kv_heads,
-             s->head_dim, s->dropout ? " dropout" : "");
+    snprintf(key, size, "attention%s %s batch %lld tokens %lld heads %d/%d of %d%s",
+             s->backward ? "_grad" : "", type_name((TideType)s->type), (long long)s->batch,
+             (long long)s->tokens, s->heads, s->kv_heads, s->head_dim, s->dropout ? " dropout" : "");
 }
 
 /* Adopt the recorded choice, or make one and record it. */
@@ -155,9 +156,10 @@ static TideStatus settle(Device *d, AttentionPlan *p, const AttentionCall *c, bo
     if (strcmp(recorded, flash_name) == 0) return TIDE_OK;
     if (here.handle) p->cudnn = cudnn_attention_new(&here, &p->s, recorded, why);
     if (p->cudnn) return TIDE_OK;
-    return cuda_fail(d, TIDE_BAD_FILE,
-                     "numerics record: the choice for \"%s\" cannot be honoured (%s); remove the record or plan anew",
-                     key, why);
+    return cuda_fail(
+        d, TIDE_BAD_FILE,
+        "numerics record: the choice for \"%s\" cannot be honoured (%s); remove the record or plan anew", key,
+        why);
 }
 
 /* ---- Plans ---------------------------------------------------------------------------- */

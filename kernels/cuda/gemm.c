@@ -36,7 +36,8 @@ static cudaDataType_t data_type(int32_t type)
     return types[type];
 }
 
-static TideStatus set(Device *d, GemmPlan *p, cublasLtMatmulDescAttributes_t what, const void *value, size_t bytes)
+static TideStatus set(Device *d, GemmPlan *p, cublasLtMatmulDescAttributes_t what, const void *value,
+                      size_t bytes)
 {
     return failed(d, cublasLtMatmulDescSetAttribute(p->op, what, value, bytes), "an attribute", &p->g);
 }
@@ -57,7 +58,8 @@ static TideStatus set_epilogue(Device *d, GemmPlan *p, const GemmCall *c)
 }
 
 /* Row-major [rows, cols] is column-major [cols, rows]. */
-static TideStatus layout(Device *d, const Gemm *g, int32_t type, const int64_t *shape, cublasLtMatrixLayout_t *out)
+static TideStatus layout(Device *d, const Gemm *g, int32_t type, const int64_t *shape,
+                         cublasLtMatrixLayout_t *out)
 {
     cublasStatus_t status =
         cublasLtMatrixLayoutCreate(out, data_type(type), (uint64_t)shape[1], (uint64_t)shape[0], shape[1]);
@@ -154,8 +156,8 @@ static TideStatus heuristics(Device *d, GemmPlan *p, cublasLtMatmulHeuristicResu
     *n = 0;
     if (!status) status = prefer(preference, &p->g);
     if (!status)
-        status = cublasLtMatmulAlgoGetHeuristic(cuda_libs(d)->blaslt, p->op, p->a, p->b, p->d, p->d, preference,
-                                                MAX_CANDIDATES, out, n);
+        status = cublasLtMatmulAlgoGetHeuristic(cuda_libs(d)->blaslt, p->op, p->a, p->b, p->d, p->d,
+                                                preference, MAX_CANDIDATES, out, n);
     if (preference) cublasLtMatmulPreferenceDestroy(preference);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
         *n = 0;
@@ -271,8 +273,8 @@ static bool read_value(Device *d, GemmPlan *p, const GemmCall *c, const char *va
         at = end;
     }
     if ((!p->apart && !may_be_fused(&p->g)) || set_epilogue(d, p, c)) return false;
-    cublasStatus_t status = cublasLtMatmulAlgoCheck(cuda_libs(d)->blaslt, p->op, p->a, p->b, p->d, p->d, &p->algo,
-                                                    &result);
+    cublasStatus_t status =
+        cublasLtMatmulAlgoCheck(cuda_libs(d)->blaslt, p->op, p->a, p->b, p->d, p->d, &p->algo, &result);
     return !status && result.workspaceSize <= GEMM_SCRATCH_BYTES;
 }
 
@@ -287,10 +289,11 @@ static TideStatus settle(Device *d, GemmPlan *p, const GemmCall *c, bool timing)
     make_key(d, &p->g, key, sizeof key);
     const char *recorded = numerics_use(record, key, wish);
     if (recorded && !read_value(d, p, c, recorded))
-        return cuda_fail(d, TIDE_BAD_FILE,
-                         "numerics record: the choice for \"%s\" cannot be honoured by this cuBLASLt; remove the "
-                         "record or plan anew",
-                         key);
+        return cuda_fail(
+            d, TIDE_BAD_FILE,
+            "numerics record: the choice for \"%s\" cannot be honoured by this cuBLASLt; remove the "
+            "record or plan anew",
+            key);
     if (recorded) return TIDE_OK;
     TRY(choose(&s, wish));
     make_value(p, value, sizeof value);
