@@ -294,7 +294,7 @@ static bool make_room(Search *s)
  * may need the lane more. Leaves the best outcome. */
 static void shed_at_prices(Search *s)
 {
-    static const double prices[] = { 0.01, 0.1, 0.3, 1 };
+    static const double prices[] = { 0.1, 1 };
     size_t n = (size_t)s->p->n_tensors, n_prices = s->q->effort ? sizeof prices / sizeof *prices : 1;
     Score best = { .excess = INFINITY };
 
