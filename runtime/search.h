@@ -7,7 +7,7 @@ typedef struct Question {
     Evaluator *evaluator;
     size_t     limit;      /* of live bytes on the device */
     size_t     host_limit; /* of offloaded bytes          */
-    long       effort;     /* evaluations that a local search may spend */
+    long       effort;     /* evaluations that a local search may spend; 0: only fitting counts */
 } Question;
 
 /* Fill fates[n_tensors] such that the score has no excess, if that is found, and few seconds; else

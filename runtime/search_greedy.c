@@ -294,12 +294,12 @@ static bool make_room(Search *s)
  * may need the lane more. Leaves the best outcome. */
 static void shed_at_prices(Search *s)
 {
-    static const double prices[] = { 0.01, 0.1, 0.3, 1 };
-    size_t n = (size_t)s->p->n_tensors;
+    static const double prices[] = { 0.1, 1 };
+    size_t n = (size_t)s->p->n_tensors, n_prices = s->q->effort ? sizeof prices / sizeof *prices : 1;
     Score best = { .excess = INFINITY };
 
     memcpy(s->start, s->fates, n * sizeof *s->fates);
-    for (size_t i = 0; i < sizeof prices / sizeof *prices; i++) {
+    for (size_t i = 0; i < n_prices; i++) {
         s->lane_price = prices[i];
         memcpy(s->fates, s->start, n * sizeof *s->fates);
         memset(s->banned, 0, n);
