@@ -327,7 +327,7 @@ static TideStatus refuse_host(const Planner *pl)
 
 static TideStatus refuse(Planner *pl, size_t *least)
 {
-    char budget[SIZE_TEXT], fixed[SIZE_TEXT], lowest[SIZE_TEXT], proven[SIZE_TEXT], names[300];
+    char budget[SIZE_TEXT], fixed[SIZE_TEXT], lowest[SIZE_TEXT], proven[SIZE_TEXT], names[300] = "-";
     size_t first = pl->least.height, found = most(first, pl->others);
     int graph = pl->others > first ? pl->highest : 0;
     GraphWork *w = &pl->work[graph];
