@@ -76,7 +76,7 @@ static TideStatus check_forced(const Planner *pl)
         const CostTensor *x = &f->problem->tensors[f->choices[i]];
         if (x->forced == TIDE_AUTO || fate_is_allowed(f, f->choices[i], x->forced)) continue;
         return tide_fail(
-            pl->program->tide, TIDE_NO_PLAN,
+            pl->program->tide, TIDE_BAD_GRAPH,
             "%s is forced to %s, which cannot be: %s; force it to another fate or allow this one", x->name,
             fate_names[x->forced],
             x->forced == TIDE_OFFLOAD ? "offloading is off or there is no link"
