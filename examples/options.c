@@ -248,6 +248,7 @@ bool size_parse(const char *text, Size *out)
     value = strtod(text, &end);
     if (!isfinite(value) || end == text) return false;
     if (!strcmp(end, "%")) {
+        if (value > 1e6) return false; /* so that bytes times percent stay countable */
         out->kind = SIZE_PERCENT;
         out->percent = value;
         return true;
