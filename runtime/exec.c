@@ -104,9 +104,12 @@ static TideStatus run_section(TideRun *r, SectionRun *sr)
     if (!sr->captured[sr->parity]) {
         TRY(failed(r, r->be->capture_begin(main_lane), "capture"));
         TideStatus status = run_steps(r, sr);
-        TideStatus ended = r->be->capture_end(main_lane, &sr->captured[sr->parity]);
+        Capture *whole = NULL;
+        TideStatus ended = r->be->capture_end(main_lane, &whole);
+        if (status && whole) r->be->capture_free(whole); /* half a section must never be replayed */
         TRY(status);
         TRY(failed(r, ended, "capture"));
+        sr->captured[sr->parity] = whole;
     }
     return failed(r, r->be->capture_replay(sr->captured[sr->parity], main_lane), "replay");
 }
