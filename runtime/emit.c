@@ -213,7 +213,7 @@ static void note_touch(Emitter *e, int slot, int op, bool writes)
     e->born[e->n_born++] = slot;
 }
 
-/* Call visit-like functions for each slot of an op: reads first. */
+/* The slots that an op touches, the *n_reads that it reads first, into slots[]; returns how many. */
 static int op_slots(const Emitter *e, const Op *op, int *slots, int *n_reads)
 {
     int n = 0;

@@ -87,7 +87,6 @@ bool program_grow(TideProgram *p, void *array, int n, size_t item)
     return true;
 }
 
-/* Append a tensor; takes over t.name. Returns its id, 0 on failure. */
 int program_add_tensor(TideProgram *p, Tensor t)
 {
     Tensor *copy = t.name ? malloc(sizeof *copy) : NULL;
