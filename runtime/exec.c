@@ -60,6 +60,13 @@ static TideStatus launch(TideRun *r, const SectionRun *sr, int step)
     return poison_after(r, sr, step);
 }
 
+/* Uniform in [0, 1). */
+static double random_share(TideRun *r)
+{
+    r->random = r->random * 6364136223846793005u + 1442695040888963407u;
+    return (double)(r->random >> 11) * 0x1p-53;
+}
+
 static TideStatus copy(TideRun *r, const SectionRun *sr, const Step *st)
 {
     const Section *s = sr->section;
@@ -67,7 +74,7 @@ static TideStatus copy(TideRun *r, const SectionRun *sr, const Step *st)
     size_t bytes = from->bytes < to->bytes ? from->bytes : to->bytes;
     Stream *lane = r->lane[st->lane];
 
-    if (r->copy_delay > 0) TRY(r->be->delay(lane, r->copy_delay * run_random(r)));
+    if (r->copy_delay > 0) TRY(r->be->delay(lane, r->copy_delay * random_share(r)));
     return r->be->copy(lane, address(r, s, st->dst, sr->parity), address(r, s, st->src, sr->parity), bytes);
 }
 
