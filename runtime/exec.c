@@ -428,7 +428,7 @@ TideStatus tide_run_new(const TideProgram *p, const TidePlan *plan, TideRun **ou
     return status;
 }
 
-static void section_free(TideRun *r, SectionRun *sr)
+static void section_run_free(TideRun *r, SectionRun *sr)
 {
     for (int i = 0; i < 2; i++) {
         if (sr->captured[i]) r->be->capture_free(sr->captured[i]);
@@ -446,7 +446,7 @@ void tide_run_free(TideRun *r)
     if (!r) return;
     for (int l = 0; l < LANE_COUNT; l++)
         if (r->lane[l]) r->be->stream_sync(r->lane[l]);
-    for (int i = 0; r->sections && i < r->plan->n_sections; i++) section_free(r, &r->sections[i]);
+    for (int i = 0; r->sections && i < r->plan->n_sections; i++) section_run_free(r, &r->sections[i]);
     for (int i = 0; r->events && i < r->n_events; i++)
         if (r->events[i]) r->be->event_free(r->events[i]);
     for (int l = 0; l < LANE_COUNT; l++)

@@ -16,7 +16,7 @@
 #include "runtime/planner.h"
 #include "runtime/profile.h"
 
-enum { HOME_ALIGNMENT = 256, SLACK = 128 };
+enum { HOME_ALIGNMENT = 256 };
 
 static double wall_clock(void)
 {
