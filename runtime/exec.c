@@ -386,7 +386,8 @@ static TideStatus prepare_section(TideRun *r, SectionRun *sr)
         }
     for (size_t i = 0; i < n; i++)
         if (sr->launches[i].kernel->prepare)
-            TRY(failed(r, sr->launches[i].kernel->prepare(&sr->launches[i].call), sr->launches[i].call.node->name));
+            TRY(failed(r, sr->launches[i].kernel->prepare(&sr->launches[i].call),
+                       sr->launches[i].call.node->name));
     TRY(poison_prepare(r, sr));
     for (int i = 0; i < 2; i++) TRY(failed(r, r->be->event_new(r->device, &sr->done[i]), "event"));
     return TIDE_OK;

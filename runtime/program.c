@@ -134,9 +134,10 @@ static TideStatus check_types(const TideProgram *p, const TideGraph *g, const No
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const Tensor *t = program_tensor(p, i < n->n_in ? n->in[i].id : n->out[i - n->n_in].id);
         if (!t || p->tide->backend->types & 1u << t->type) continue;
-        return tide_fail(p->tide, TIDE_BAD_GRAPH, "graph %s: node %s works on %s, which is %s, but device %s "
-                         "does not compute in that type", g->name, n->name, t->name, type_name(t->type),
-                         p->tide->name);
+        return tide_fail(p->tide, TIDE_BAD_GRAPH,
+                         "graph %s: node %s works on %s, which is %s, but device %s "
+                         "does not compute in that type",
+                         g->name, n->name, t->name, type_name(t->type), p->tide->name);
     }
     return TIDE_OK;
 }
