@@ -63,7 +63,8 @@ static const Option options[] = {
       PLANS, FLAG, offsetof(Options, tf32), 0, 0, NULL },
     { "--no-graph", NULL, "GPU: issue each step instead of replaying a captured one",
       PLANS, FLAG, offsetof(Options, no_graph), 0, 0, NULL },
-    { "--no-pin", NULL, "GPU: host memory is not page-locked", PLANS, FLAG, offsetof(Options, no_pin), 0, 0, NULL },
+    { "--no-pin", NULL, "GPU: host memory is not page-locked",
+      PLANS, FLAG, offsetof(Options, no_pin), 0, 0, NULL },
     { "--budget", "SIZE", "most device memory: 6GiB, 512MiB, bytes, 40% of what is free to choose, or least",
       PLANS, SIZE, offsetof(Options, budget), 0, 0, NULL },
     { "--host-budget", "SIZE", "most pinned host memory; 0: offload nothing",
@@ -248,6 +249,7 @@ bool size_parse(const char *text, Size *out)
     value = strtod(text, &end);
     if (!isfinite(value) || end == text) return false;
     if (!strcmp(end, "%")) {
+        if (value > 1e6) return false; /* so that bytes times percent stay countable */
         out->kind = SIZE_PERCENT;
         out->percent = value;
         return true;

@@ -196,11 +196,12 @@ TideStatus session_replan(Session *s, TideBudget budget, TidePlan **out)
     return tide_plan_make(s->model->program, s->profile, budget, out, NULL);
 }
 
+/* 2 % or 256 MiB are left free, but no more than half: 0 would mean no limit where there is least. */
 static size_t less_margin(size_t bytes)
 {
     size_t margin = bytes / 50 > (size_t)256 << 20 ? bytes / 50 : (size_t)256 << 20;
 
-    return bytes > margin ? bytes - margin : 0;
+    return bytes - (margin < bytes / 2 ? margin : bytes / 2);
 }
 
 /* Bytes that no plan can save: outside the arena, of persistent tensors and of a micro-step's inputs. */

@@ -30,10 +30,10 @@ typedef struct Kernel {
     /* Bytes of scratch, a function of shapes and attributes alone. NULL: none. */
     size_t     (*scratch)(const Node *n, const Tensor *const *in, const Tensor *const *out);
     /* Choose and build, before the first step, what calls of these shapes need: a library's algorithm,
-     * timed against others unless the numerics record names one. Called once for each distinct node
-     * with addresses as run() will get them, whose bytes it may overwrite, scratch included; may
-     * allocate on the host and waits for its work. NULL: nothing to prepare. A run() that was not
-     * prepared builds what it lacks without timing. */
+     * timed against others unless the numerics record names one. Called for each launch of a plan, so
+     * several times for one shape, with addresses as run() will get them, whose bytes it may overwrite,
+     * scratch included; may allocate on the host and waits for its work. NULL: nothing to prepare. A
+     * run() that was not prepared builds what it lacks without timing. */
     TideStatus (*prepare)(const KernelCall *c);
 } Kernel;
 

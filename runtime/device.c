@@ -53,8 +53,8 @@ static TideStatus open_backend(Tide *t, const char *device, TideDeviceOptions op
         return tide_fail(t, TIDE_DEVICE, "unknown device '%s': give cpu, cuda or cuda:N", device);
     for (int i = 0; i < N_BACKENDS; i++) {
         if (strcmp(backends[i]->name, kind) != 0) continue;
-        if (backends[i]->open(ordinal, options, &t->device))
-            return tide_fail(t, TIDE_DEVICE, "device %s: %s", device, backends[i]->message(NULL));
+        TideStatus status = backends[i]->open(ordinal, options, &t->device);
+        if (status) return tide_fail(t, status, "device %s: %s", device, backends[i]->message(NULL));
         t->backend = backends[i];
         return TIDE_OK;
     }

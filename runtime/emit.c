@@ -213,7 +213,7 @@ static void note_touch(Emitter *e, int slot, int op, bool writes)
     e->born[e->n_born++] = slot;
 }
 
-/* Call visit-like functions for each slot of an op: reads first. */
+/* The slots that an op touches, the *n_reads that it reads first, into slots[]; returns how many. */
 static int op_slots(const Emitter *e, const Op *op, int *slots, int *n_reads)
 {
     int n = 0;
@@ -300,7 +300,7 @@ static bool predict(Emitter *e, Task **task_of)
 
 /* ---- Steps --------------------------------------------------------------- */
 
-static void add_step(Section *s, Step step, Span when)
+static void add_step(Section *s, Step step, Period when)
 {
     s->spans[s->n_steps] = when;
     s->steps[s->n_steps++] = step;
@@ -316,14 +316,14 @@ static void write_op(Emitter *e, Op *op, Task *const *task_of, double *lane_time
         double end = task_of[op->waits[l]]->end, from = lane_time[op->lane];
         lane_time[op->lane] = end > from ? end : from;
         add_step(s, (Step){ STEP_WAIT, op->lane, -1, -1, -1, -1, e->ops[op->waits[l]].event },
-                 (Span){ from, lane_time[op->lane] });
+                 (Period){ from, lane_time[op->lane] });
     }
     add_step(s, (Step){ op->kind, op->lane, op->node, op->first_arg, op->src, op->dst, -1 },
-             (Span){ task->start, task->end });
+             (Period){ task->start, task->end });
     lane_time[op->lane] = task->end;
     if (op->event < 0) return;
     op->event = s->n_events++;
-    add_step(s, (Step){ STEP_RECORD, op->lane, -1, -1, -1, -1, op->event }, (Span){ task->end, task->end });
+    add_step(s, (Step){ STEP_RECORD, op->lane, -1, -1, -1, -1, op->event }, (Period){ task->end, task->end });
 }
 
 static void write_steps(Emitter *e, Task *const *task_of)
@@ -393,10 +393,7 @@ TideStatus section_emit(Emission m, Emitted *out)
     if (ok) write_steps(&e, task_of);
     pool_free(&e.pool);
     if (ok) return TIDE_OK;
-    free(out->section.slots);
-    free(out->section.steps);
-    free(out->section.spans);
-    free(out->section.args);
+    section_free(&out->section);
     out->section = (Section){ 0 };
     return TIDE_NO_MEMORY;
 }

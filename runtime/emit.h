@@ -12,7 +12,7 @@ typedef struct Emission {
 } Emission;
 
 typedef struct Emitted {
-    Section section;          /* owned by the caller: see tide_plan_free()                   */
+    Section section;          /* owned by the caller: see section_free()                     */
     size_t  host_bytes, stage_end;
     size_t  bytes_out, bytes_in;
     double  seconds, stall_seconds;

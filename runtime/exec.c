@@ -60,6 +60,13 @@ static TideStatus launch(TideRun *r, const SectionRun *sr, int step)
     return poison_after(r, sr, step);
 }
 
+/* Uniform in [0, 1). */
+static double random_share(TideRun *r)
+{
+    r->random = r->random * 6364136223846793005u + 1442695040888963407u;
+    return (double)(r->random >> 11) * 0x1p-53;
+}
+
 static TideStatus copy(TideRun *r, const SectionRun *sr, const Step *st)
 {
     const Section *s = sr->section;
@@ -67,7 +74,7 @@ static TideStatus copy(TideRun *r, const SectionRun *sr, const Step *st)
     size_t bytes = from->bytes < to->bytes ? from->bytes : to->bytes;
     Stream *lane = r->lane[st->lane];
 
-    if (r->copy_delay > 0) TRY(r->be->delay(lane, r->copy_delay * run_random(r)));
+    if (r->copy_delay > 0) TRY(r->be->delay(lane, r->copy_delay * random_share(r)));
     return r->be->copy(lane, address(r, s, st->dst, sr->parity), address(r, s, st->src, sr->parity), bytes);
 }
 
@@ -104,9 +111,12 @@ static TideStatus run_section(TideRun *r, SectionRun *sr)
     if (!sr->captured[sr->parity]) {
         TRY(failed(r, r->be->capture_begin(main_lane), "capture"));
         TideStatus status = run_steps(r, sr);
-        TideStatus ended = r->be->capture_end(main_lane, &sr->captured[sr->parity]);
+        Capture *whole = NULL;
+        TideStatus ended = r->be->capture_end(main_lane, &whole);
+        if (status && whole) r->be->capture_free(whole); /* half a section must never be replayed */
         TRY(status);
         TRY(failed(r, ended, "capture"));
+        sr->captured[sr->parity] = whole;
     }
     return failed(r, r->be->capture_replay(sr->captured[sr->parity], main_lane), "replay");
 }
@@ -376,7 +386,8 @@ static TideStatus prepare_section(TideRun *r, SectionRun *sr)
         }
     for (size_t i = 0; i < n; i++)
         if (sr->launches[i].kernel->prepare)
-            TRY(failed(r, sr->launches[i].kernel->prepare(&sr->launches[i].call), sr->launches[i].call.node->name));
+            TRY(failed(r, sr->launches[i].kernel->prepare(&sr->launches[i].call),
+                       sr->launches[i].call.node->name));
     TRY(poison_prepare(r, sr));
     for (int i = 0; i < 2; i++) TRY(failed(r, r->be->event_new(r->device, &sr->done[i]), "event"));
     return TIDE_OK;
@@ -418,7 +429,7 @@ TideStatus tide_run_new(const TideProgram *p, const TidePlan *plan, TideRun **ou
     return status;
 }
 
-static void section_free(TideRun *r, SectionRun *sr)
+static void section_run_free(TideRun *r, SectionRun *sr)
 {
     for (int i = 0; i < 2; i++) {
         if (sr->captured[i]) r->be->capture_free(sr->captured[i]);
@@ -436,7 +447,7 @@ void tide_run_free(TideRun *r)
     if (!r) return;
     for (int l = 0; l < LANE_COUNT; l++)
         if (r->lane[l]) r->be->stream_sync(r->lane[l]);
-    for (int i = 0; r->sections && i < r->plan->n_sections; i++) section_free(r, &r->sections[i]);
+    for (int i = 0; r->sections && i < r->plan->n_sections; i++) section_run_free(r, &r->sections[i]);
     for (int i = 0; r->events && i < r->n_events; i++)
         if (r->events[i]) r->be->event_free(r->events[i]);
     for (int l = 0; l < LANE_COUNT; l++)

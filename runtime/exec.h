@@ -58,7 +58,4 @@ void tide_run_poison(TideRun *r, bool on);
 TideStatus poison_prepare(const TideRun *r, SectionRun *sr);
 TideStatus poison_after(TideRun *r, const SectionRun *sr, int step);
 
-/* Uniform in [0, 1). */
-double run_random(TideRun *r);
-
 #endif

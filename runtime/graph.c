@@ -275,7 +275,7 @@ TideTensor tide_input(TideGraph *g, const char *name, TideType type, TideShape s
     TideTensor x = { 0 };
 
     if (broken(g)) return x;
-    for (int i = 0; i < shape.n; i++)
+    for (int i = 0; i < shape.n && i < TIDE_MAX_DIMS; i++)
         if (shape.dim[i] < 1) {
             graph_refuse(g, "input %s: dimension %d is %lld; it must be at least 1", name, i,
                          (long long)shape.dim[i]);
@@ -376,6 +376,11 @@ static bool node_make_outputs(TideGraph *g, Node *n, char *base)
     }
     for (int i = 0; i < n->n_out; i++) {
         if (n->out[i].id || !out[i].shape.n) continue; /* given, or an output this node leaves out */
+        if (!shape_is_sane(out[i].shape)) {
+            graph_refuse(g, "op %s in layer '%s' of graph %s: an output is too large to address", n->op->name,
+                         g->layers[n->layer].name, g->name);
+            return false;
+        }
         out[i].graph = g->index;
         out[i].bytes = (size_t)shape_elements(out[i].shape) * type_bytes(out[i].type);
         out[i].name =

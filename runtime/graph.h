@@ -49,7 +49,10 @@ struct TideGraph {
     int          n_gathers;
 };
 
-static inline const Tensor *program_tensor(const TideProgram *p, int id) { return id ? p->tensors[id] : NULL; }
+static inline const Tensor *program_tensor(const TideProgram *p, int id)
+{
+    return id ? p->tensors[id] : NULL;
+}
 
 /* The first node (not `again`) of g that writes tensor id; -1: none, an input or persistent. */
 int graph_producer(const TideGraph *g, int id);

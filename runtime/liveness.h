@@ -38,8 +38,8 @@ typedef struct Limits { bool no_recompute, no_offload; } Limits;
 TideStatus facts_new(const Problem *p, Limits limits, Facts **out);
 void       facts_free(Facts *f);
 
-/* The node that makes tensor t once more: `again`, unless that reads what only the first
- * producer makes again, too. NO_NODE if it cannot be made again. */
+/* The cheapest node that makes tensor t once more: `again` if there is one, else its producer; whether
+ * what it reads is there, the schedule decides. NO_NODE if it cannot be made again. */
 int facts_remaker(const Facts *f, int t);
 
 #endif

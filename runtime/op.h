@@ -120,7 +120,8 @@ const Tensor *graph_tensor(const TideGraph *g, TideTensor x);
 void       graph_refuse(TideGraph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Leave a message with t and return status. */
-TideStatus tide_fail(Tide *t, TideStatus status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+TideStatus tide_fail(Tide *t, TideStatus status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Elements of a block of rows that is worth a node on the device: its Backend.block_elements. */
 int64_t    graph_block_elements(const TideGraph *g);

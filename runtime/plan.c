@@ -24,15 +24,18 @@ TideFate tide_plan_fate(const TidePlan *plan, TideTensor x)
     return TIDE_AUTO;
 }
 
+void section_free(Section *s)
+{
+    free(s->slots);
+    free(s->steps);
+    free(s->spans);
+    free(s->args);
+}
+
 void tide_plan_free(TidePlan *plan)
 {
     if (!plan) return;
-    for (int i = 0; plan->sections && i < plan->n_sections; i++) {
-        free(plan->sections[i].slots);
-        free(plan->sections[i].steps);
-        free(plan->sections[i].spans);
-        free(plan->sections[i].args);
-    }
+    for (int i = 0; plan->sections && i < plan->n_sections; i++) section_free(&plan->sections[i]);
     free(plan->sections);
     free(plan->homes);
     free(plan->decisions);

@@ -48,13 +48,13 @@ typedef struct Slot {
 typedef struct Home { int tensor; Space space; size_t offset, bytes; } Home;
 
 /* When a step is predicted to run, from the start of the section. */
-typedef struct Span { double start, end; } Span;
+typedef struct Period { double start, end; } Period;
 
 typedef struct Section {
     int   graph;
     Slot *slots; int n_slots;
     Step *steps; int n_steps;
-    Span *spans;              /* [n_steps]: the predicted timeline; NULL: not known */
+    Period *spans;            /* [n_steps]: the predicted timeline; NULL: not known */
     int  *args;  int n_args;
     int   n_events;           /* each event is recorded once per section            */
 } Section;
@@ -79,6 +79,9 @@ struct TidePlan {
     Decision     *decisions; int n_decisions;
     TidePlanStats stats;
 };
+
+/* Free what a section owns. */
+void section_free(Section *s);
 
 extern const char *const lane_names[LANE_COUNT], *const space_names[SPACE_COUNT],
     *const step_names[STEP_KIND_COUNT], *const fate_names[TIDE_FATE_COUNT],

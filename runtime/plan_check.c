@@ -124,7 +124,8 @@ static int by_place(const void *x, const void *y)
     const Home *a = *(const Home *const *)x, *b = *(const Home *const *)y;
 
     if (a->space != b->space) return a->space < b->space ? -1 : 1;
-    return (a->offset > b->offset) - (a->offset < b->offset);
+    if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
+    return (a->bytes > b->bytes) - (a->bytes < b->bytes); /* an empty flat lies before its neighbour */
 }
 
 static TideStatus homes_apart(const Proof *pr)

@@ -36,8 +36,8 @@ static TideStatus read_place(const JsonAt *array, Space *space, size_t *offset, 
     return read_text(&at[3], &name);
 }
 
-/* An array of at->value into *out, each item by one call of read; *n is set first, so that the plan
- * is whole enough to be freed after a failure. */
+/* Room in *out for the array at->value, zeros; *n is set before any item is read, so that the plan is
+ * whole enough to be freed after a failure. */
 static TideStatus read_list(const JsonAt *at, size_t item_bytes, void *out, int *n)
 {
     size_t count = 0;

@@ -16,7 +16,7 @@
 #include "runtime/planner.h"
 #include "runtime/profile.h"
 
-enum { HOME_ALIGNMENT = 256, SLACK = 128 };
+enum { HOME_ALIGNMENT = 256 };
 
 static double wall_clock(void)
 {
@@ -76,7 +76,7 @@ static TideStatus check_forced(const Planner *pl)
         const CostTensor *x = &f->problem->tensors[f->choices[i]];
         if (x->forced == TIDE_AUTO || fate_is_allowed(f, f->choices[i], x->forced)) continue;
         return tide_fail(
-            pl->program->tide, TIDE_NO_PLAN,
+            pl->program->tide, TIDE_BAD_GRAPH,
             "%s is forced to %s, which cannot be: %s; force it to another fate or allow this one", x->name,
             fate_names[x->forced],
             x->forced == TIDE_OFFLOAD ? "offloading is off or there is no link"
@@ -327,7 +327,7 @@ static TideStatus refuse_host(const Planner *pl)
 
 static TideStatus refuse(Planner *pl, size_t *least)
 {
-    char budget[SIZE_TEXT], fixed[SIZE_TEXT], lowest[SIZE_TEXT], proven[SIZE_TEXT], names[300];
+    char budget[SIZE_TEXT], fixed[SIZE_TEXT], lowest[SIZE_TEXT], proven[SIZE_TEXT], names[300] = "-";
     size_t first = pl->least.height, found = most(first, pl->others);
     int graph = pl->others > first ? pl->highest : 0;
     GraphWork *w = &pl->work[graph];

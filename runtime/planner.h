@@ -5,6 +5,9 @@
 #include "runtime/plan.h"
 #include "runtime/search.h"
 
+/* Placing stops within 1/128 of the live bytes where no budget says more. */
+enum { SLACK = 128 };
+
 /* Decisions for the first graph that fit a budget, with all that placing them once more needs. */
 typedef struct Solution {
     TideFate *fates;      /* [n_tensors] of the first problem */

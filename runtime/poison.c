@@ -7,12 +7,6 @@
 #include "runtime/base.h"
 #include "runtime/exec.h"
 
-double run_random(TideRun *r)
-{
-    r->random = r->random * 6364136223846793005u + 1442695040888963407u;
-    return (double)(r->random >> 11) * 0x1p-53;
-}
-
 /* Note in last[] the step of the last use of each slot; -1: unused, or used by a copy. */
 static void find_last_uses(const Section *s, const TideGraph *g, int *last)
 {

@@ -48,8 +48,8 @@ typedef struct Problem {
 } Problem;
 
 /* Home offsets of the flats are given by tensor id ((size_t)-1 where it is no flat). */
-TideStatus problem_from_graph(const TideGraph *g, const TideProfile *f, const size_t *homes, size_t static_bytes,
-                              Problem **out);
+TideStatus problem_from_graph(const TideGraph *g, const TideProfile *f, const size_t *homes,
+                              size_t static_bytes, Problem **out);
 void       problem_free(Problem *p);
 
 #endif

@@ -87,7 +87,6 @@ bool program_grow(TideProgram *p, void *array, int n, size_t item)
     return true;
 }
 
-/* Append a tensor; takes over t.name. Returns its id, 0 on failure. */
 int program_add_tensor(TideProgram *p, Tensor t)
 {
     Tensor *copy = t.name ? malloc(sizeof *copy) : NULL;
@@ -129,10 +128,27 @@ void tide_program_free(TideProgram *p)
     free(p);
 }
 
+/* Kernels know the types that their backend names and take all others for one of these. */
+static TideStatus check_types(const TideProgram *p, const TideGraph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const Tensor *t = program_tensor(p, i < n->n_in ? n->in[i].id : n->out[i - n->n_in].id);
+        if (!t || p->tide->backend->types & 1u << t->type) continue;
+        return tide_fail(p->tide, TIDE_BAD_GRAPH,
+                         "graph %s: node %s works on %s, which is %s, but device %s "
+                         "does not compute in that type",
+                         g->name, n->name, t->name, type_name(t->type), p->tide->name);
+    }
+    return TIDE_OK;
+}
+
 TideStatus tide_program_check(const TideProgram *p)
 {
     if (!p) return TIDE_NO_MEMORY;
     if (p->status) return tide_fail(p->tide, p->status, "%s", p->mistake);
+    for (int i = 0; i < p->n_graphs; i++)
+        for (int j = 0; j < p->graphs[i]->n_nodes; j++)
+            TRY(check_types(p, p->graphs[i], p->graphs[i]->nodes[j]));
     return TIDE_OK;
 }
 

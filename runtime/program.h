@@ -12,7 +12,7 @@ char *program_format(TideProgram *p, const char *format, ...) __attribute__((for
 bool program_grow(TideProgram *p, void *array, int n, size_t item);
 /* Append a tensor, taking over its name. Returns its id, 0 on failure. */
 int program_add_tensor(TideProgram *p, Tensor t);
-/* False if a dimension is below 1 or the bytes exceed what an address can hold. */
+/* False if a dimension is below 1, or there are more than 2^46 elements or too many dimensions. */
 bool shape_is_sane(TideShape s);
 void graph_free(TideGraph *g);
 

@@ -249,6 +249,7 @@ static bool can_overwrite(const Schedule *s, int at, const Stay *in, const Stay 
 {
     const CostNode *n = &s->facts->problem->nodes[s->runs[at].node];
 
+    if (s->facts->problem->tensors[in->tensor].output) return false; /* the host reads it after the end */
     if (in->fixed || out->fixed || in->transfer >= 0 || in->bytes != out->bytes) return false;
     if (in->to != at || out->from != at || in == out) return false;
     return times_read(n, in->tensor) == 1;

@@ -12,7 +12,6 @@ enum {
     TIGHTEN_ROUNDS = 6,
     EFFORT = 150,      /* evaluations to polish one search                               */
     EFFORT_AGAIN = 60, /* the same, at a lower limit                                     */
-    SLACK = 128,       /* placing stops within 1/128 of the live bytes where no budget says more */
 };
 
 static TideStatus no_memory(const Planner *pl)
@@ -56,10 +55,7 @@ static TideStatus emitted_seconds(Planner *pl, double *seconds)
     if (section_emit((Emission){ w->graph, w->evaluator->schedule, w->layout->offsets, 0 }, &e))
         return no_memory(pl);
     *seconds = e.seconds;
-    free(e.section.slots);
-    free(e.section.steps);
-    free(e.section.spans);
-    free(e.section.args);
+    section_free(&e.section);
     return TIDE_OK;
 }
 

@@ -29,7 +29,7 @@ typedef enum TideStatus {
     TIDE_OK = 0,
     TIDE_NO_MEMORY, /* the host or the device refused an allocation          */
     TIDE_NO_PLAN,   /* nothing fits the budget; the message says the least   */
-    TIDE_BAD_GRAPH, /* an op refused its inputs; the message names it        */
+    TIDE_BAD_GRAPH, /* an op refused its inputs, or a forced fate cannot be; the message names it */
     TIDE_BAD_FILE,  /* malformed, or made for another program                */
     TIDE_IO,        /* a file that cannot be read or written                 */
     TIDE_DEVICE,    /* the device is missing or one of its libraries failed  */

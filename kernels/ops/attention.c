@@ -17,7 +17,7 @@ static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
     if (!is_float(qkv) || qkv->shape.n != 3) return false;
     if (a->heads < 1 || a->kv_heads < 1 || a->head_dim < 1 || a->heads % a->kv_heads) return false;
     if (a->dropout < 0 || a->dropout >= 1 || (a->dropout > 0 && (!in[1] || !is_info(in[1])))) return false;
-    if (qkv->shape.dim[2] != (int64_t)(a->heads + 2 * a->kv_heads) * a->head_dim) return false;
+    if (qkv->shape.dim[2] != ((int64_t)a->heads + 2 * (int64_t)a->kv_heads) * a->head_dim) return false;
     infer_like(&out[0], qkv);
     out[0].shape.dim[2] = (int64_t)a->heads * a->head_dim;
     out[1].type = TIDE_F32;

@@ -18,7 +18,7 @@ static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
 
     infer_like(&out[0], qkv);
     if (!is_float(qkv) || qkv->shape.n != 3 || !shape_equal(o->shape, in[DO]->shape)) return false;
-    if (qkv->shape.dim[2] != (int64_t)(a->heads + 2 * a->kv_heads) * a->head_dim) return false;
+    if (qkv->shape.dim[2] != ((int64_t)a->heads + 2 * (int64_t)a->kv_heads) * a->head_dim) return false;
     if (o->shape.n != 3 || o->shape.dim[2] != (int64_t)a->heads * a->head_dim) return false;
     if (shape_elements(lse->shape) != qkv->shape.dim[0] * qkv->shape.dim[1] * a->heads) return false;
     if (a->dropout > 0 && (!in[INFO] || !is_info(in[INFO]))) return false;

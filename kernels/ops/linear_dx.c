@@ -6,27 +6,36 @@
  * x itself is no input: only its shape matters, and it need not live until here. */
 #include "kernels/ops/shape.h"
 
+static TideShape shape_of_dx(const LinearDxAttr *a)
+{
+    TideShape x = { .n = (int)a->n_dims };
+
+    for (int i = 0; i < TIDE_MAX_DIMS; i++) x.dim[i] = a->dim[i];
+    return x;
+}
+
 static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
 {
     const LinearDxAttr *a = (const LinearDxAttr *)n->attr.bytes;
     const Tensor *dy = in[0], *weight = in[1];
-    int64_t count = a->rows.count ? a->rows.count : shape_rows(a->x);
+    TideShape x = shape_of_dx(a);
+    int64_t count = a->rows.count ? a->rows.count : shape_rows(x);
 
-    if (!is_float(dy) || dy->shape.n < 1 || weight->shape.n != 2 || a->x.n < 1) return false;
-    if (shape_width(dy->shape) != weight->shape.dim[0] || shape_width(a->x) != weight->shape.dim[1])
+    if (!is_float(dy) || dy->shape.n < 1 || weight->shape.n != 2 || x.n < 1) return false;
+    if (shape_width(dy->shape) != weight->shape.dim[0] || shape_width(x) != weight->shape.dim[1])
         return false;
-    if (a->rows.x_first + count > shape_rows(a->x) || a->rows.y_first + count > shape_rows(dy->shape))
+    if (a->rows.x_first + count > shape_rows(x) || a->rows.y_first + count > shape_rows(dy->shape))
         return false;
-    if (in[2] && !shape_equal(in[2]->shape, a->x)) return false;
+    if (in[2] && !shape_equal(in[2]->shape, x)) return false;
     out[0].type = dy->type;
-    out[0].shape = a->x;
+    out[0].shape = x;
     return count > 0 && a->rows.x_first >= 0 && a->rows.y_first >= 0;
 }
 
 static double flops(const Node *n, const Tensor *const *in, const Tensor *const *out)
 {
     const LinearDxAttr *a = (const LinearDxAttr *)n->attr.bytes;
-    int64_t count = a->rows.count ? a->rows.count : shape_rows(a->x);
+    int64_t count = a->rows.count ? a->rows.count : shape_rows(shape_of_dx(a));
 
     (void)out;
     return 2.0 * (double)count * (double)shape_elements(in[1]->shape);
@@ -36,6 +45,9 @@ const OpDesc op_linear_dx = {
     .name = "linear_dx", .id = OP_linear_dx, .n_out = 1, .infer = infer, .flops = flops
 };
 
+_Static_assert(sizeof(LinearDxAttr) == sizeof(TideRows) + (1 + TIDE_MAX_DIMS) * sizeof(int64_t),
+               "padding would be hashed");
+
 TideTensor tide_linear_dx(TideGraph *g, TideTensor dy, TideTensor weight, TideTensor x, TideTensor dx,
                           TideRows rows)
 {
@@ -44,7 +56,8 @@ TideTensor tide_linear_dx(TideGraph *g, TideTensor dy, TideTensor weight, TideTe
     LinearDxAttr attr = { .rows = rows };
 
     if (!xt) return (TideTensor){ 0 };
-    attr.x = xt->shape;
+    attr.n_dims = xt->shape.n;
+    for (int i = 0; i < xt->shape.n; i++) attr.dim[i] = xt->shape.dim[i];
     return graph_append(g, (NodeSpec){ .op = &op_linear_dx,
                                        .in = in,
                                        .n_in = 3,

@@ -56,7 +56,11 @@ static inline void infer_like(Tensor *t, const Tensor *other)
     t->shape = other->shape;
 }
 
-typedef struct LinearDxAttr { TideRows rows; TideShape x; } LinearDxAttr; /* x: the shape of dx */
+/* The shape of dx. A TideShape would have padding, whose bytes are part of a program's hash. */
+typedef struct LinearDxAttr {
+    TideRows rows;
+    int64_t n_dims, dim[TIDE_MAX_DIMS];
+} LinearDxAttr;
 typedef struct GeluAttr { bool erf; } GeluAttr;
 typedef struct CastAttr {
     TideType type;

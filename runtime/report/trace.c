@@ -30,7 +30,7 @@ static json_t *name_event(const char *what, const char *name, int graph, int lan
 static json_t *step_event(const TideProgram *p, const Section *s, int i)
 {
     const Step *step = &s->steps[i];
-    const Span *span = &s->spans[i];
+    const Period *span = &s->spans[i];
     const char *name = step->kind == STEP_RUN ? p->graphs[s->graph]->nodes[step->node]->name
                                               : program_tensor(p, s->slots[step->src].tensor)->name;
 

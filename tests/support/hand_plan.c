@@ -105,7 +105,7 @@ bool hand_decorate(TidePlan *plan)
         Section *s = &plan->sections[i];
         s->spans = calloc((size_t)s->n_steps + 1, sizeof *s->spans);
         if (!s->spans) return false;
-        for (int j = 0; j < s->n_steps; j++) s->spans[j] = (Span){ j / 7.0, (j + 1) / 7.0 };
+        for (int j = 0; j < s->n_steps; j++) s->spans[j] = (Period){ j / 7.0, (j + 1) / 7.0 };
     }
     return true;
 }

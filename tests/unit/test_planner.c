@@ -249,7 +249,7 @@ Test(planner, forced_fates_are_obeyed)
         cr_expect_eq(tide_plan_stats(plan).fate[TIDE_OFFLOAD].tensors, 1);
         tide_plan_free(plan);
         TideBudget b = { .no_offload = true };
-        cr_expect_eq(tide_plan_make(s.program, s.profile, b, &plan, NULL), TIDE_NO_PLAN);
+        cr_expect_eq(tide_plan_make(s.program, s.profile, b, &plan, NULL), TIDE_BAD_GRAPH);
         cr_expect_not_null(strstr(tide_message(s.tide), "forced to offload"), "%s", tide_message(s.tide));
         leave(&s);
     }
