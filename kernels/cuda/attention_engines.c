@@ -6,12 +6,12 @@
 
 enum { MOST_NAMES = 2 }; /* cuDNN's first choices: each takes a second to compile */
 
-static const char flash_name[] = "flash";
+static const char flash_name[] = "flash", cudnn_wish[] = "cudnn";
 
 struct AttentionPlan {
     AttentionShape s;
     AttentionPlan *next;
-    CudnnAttention *cudnn; /* NULL: our own kernels serve */
+    CudnnAttention *cudnn;         /* NULL: our own kernels serve */
     double seconds, flash_seconds; /* of the choice and of our own kernels; 0 if not timed */
 };
 
@@ -94,7 +94,7 @@ static TideStatus try_cudnn(Device *d, AttentionPlan *p, const AttentionCall *c,
     other.cudnn = cudnn_attention_new(&here, &p->s, name, why);
     if (!other.cudnn) return TIDE_OK;
     TideStatus status = timing ? time_plan(d, &other, c, &seconds) : TIDE_OK;
-    if (status || (timing && seconds >= p->seconds)) {
+    if (status || (timing && p->seconds > 0 && seconds >= p->seconds)) {
         cudnn_attention_free(other.cudnn);
         return status;
     }
@@ -104,17 +104,20 @@ static TideStatus try_cudnn(Device *d, AttentionPlan *p, const AttentionCall *c,
     return TIDE_OK;
 }
 
-/* value [NUMERICS_VALUE_BYTES] gets the name of the choice. Without timing it is cuDNN's first. */
-static TideStatus choose(Device *d, AttentionPlan *p, const AttentionCall *c, bool timing, char *value)
+/* value [NUMERICS_VALUE_BYTES] gets the name of the choice. Without timing it is cuDNN's first. wish: of
+ * the user; NULL: none. */
+static TideStatus choose(Device *d, AttentionPlan *p, const AttentionCall *c, const char *wish, bool timing,
+                         char *value)
 {
     CudnnTarget here = { cuda_libs(d)->cudnn, NULL };
     CudnnName names[MOST_NAMES];
     char why[NUMERICS_VALUE_BYTES];
-    bool may = here.handle && cudnn_attention_scratch_bytes(&p->s);
+    bool may =
+        here.handle && cudnn_attention_scratch_bytes(&p->s) && !(wish && strcmp(wish, flash_name) == 0);
     int n = may ? cudnn_attention_names(&here, &p->s, names, timing ? MOST_NAMES : 1, why) : 0;
 
     memcpy(value, flash_name, sizeof flash_name);
-    if (timing && n) {
+    if (timing && n && !(wish && strcmp(wish, cudnn_wish) == 0)) {
         TRY(time_plan(d, p, c, &p->flash_seconds));
         p->seconds = p->flash_seconds;
     }
@@ -128,9 +131,9 @@ static TideStatus choose(Device *d, AttentionPlan *p, const AttentionCall *c, bo
 
 static void make_key(const AttentionShape *s, char *key, size_t size)
 {
-    snprintf(key, size, "attention%s %s batch %lld tokens %lld heads %d/%d of %d%s", s->backward ? "_grad" : "",
-             type_name((TideType)s->type), (long long)s->batch, (long long)s->tokens, s->heads, s->kv_heads,
-             s->head_dim, s->dropout ? " dropout" : "");
+    snprintf(key, size, "attention%s %s batch %lld tokens %lld heads %d/%d of %d%s",
+             s->backward ? "_grad" : "", type_name((TideType)s->type), (long long)s->batch,
+             (long long)s->tokens, s->heads, s->kv_heads, s->head_dim, s->dropout ? " dropout" : "");
 }
 
 /* Adopt the recorded choice, or make one and record it. */
@@ -141,18 +144,22 @@ static TideStatus settle(Device *d, AttentionPlan *p, const AttentionCall *c, bo
     char key[NUMERICS_KEY_BYTES], value[NUMERICS_VALUE_BYTES], why[NUMERICS_VALUE_BYTES] = "no cuDNN here";
 
     make_key(&p->s, key, sizeof key);
-    const char *recorded = numerics_use(record, key);
+    const char *wish = numerics_wish(record, "attention"), *recorded = numerics_use(record, key, wish);
     if (!recorded) {
-        TRY(choose(d, p, c, timing, value));
-        if (numerics_add(record, key, value, timing ? CHOICE_TIMED : CHOICE_FIRST)) return TIDE_OK;
-        return cuda_fail(d, TIDE_NO_MEMORY, "no memory for the numerics record");
+        ChoiceSource source = wish ? CHOICE_GIVEN : timing ? CHOICE_TIMED : CHOICE_FIRST;
+        TRY(choose(d, p, c, wish, timing, value));
+        if (!numerics_add(record, key, value, source))
+            return cuda_fail(d, TIDE_NO_MEMORY, "no memory for the numerics record");
+        (void)numerics_use(record, key, wish); /* from here on it stands */
+        return TIDE_OK;
     }
     if (strcmp(recorded, flash_name) == 0) return TIDE_OK;
     if (here.handle) p->cudnn = cudnn_attention_new(&here, &p->s, recorded, why);
     if (p->cudnn) return TIDE_OK;
-    return cuda_fail(d, TIDE_BAD_FILE,
-                     "numerics record: the choice for \"%s\" cannot be honoured (%s); remove the record or plan anew",
-                     key, why);
+    return cuda_fail(
+        d, TIDE_BAD_FILE,
+        "numerics record: the choice for \"%s\" cannot be honoured (%s); remove the record or plan anew", key,
+        why);
 }
 
 /* ---- Plans ---------------------------------------------------------------------------- */

@@ -36,7 +36,8 @@ static cudaDataType_t data_type(int32_t type)
     return types[type];
 }
 
-static TideStatus set(Device *d, GemmPlan *p, cublasLtMatmulDescAttributes_t what, const void *value, size_t bytes)
+static TideStatus set(Device *d, GemmPlan *p, cublasLtMatmulDescAttributes_t what, const void *value,
+                      size_t bytes)
 {
     return failed(d, cublasLtMatmulDescSetAttribute(p->op, what, value, bytes), "an attribute", &p->g);
 }
@@ -57,7 +58,8 @@ static TideStatus set_epilogue(Device *d, GemmPlan *p, const GemmCall *c)
 }
 
 /* Row-major [rows, cols] is column-major [cols, rows]. */
-static TideStatus layout(Device *d, const Gemm *g, int32_t type, const int64_t *shape, cublasLtMatrixLayout_t *out)
+static TideStatus layout(Device *d, const Gemm *g, int32_t type, const int64_t *shape,
+                         cublasLtMatrixLayout_t *out)
 {
     cublasStatus_t status =
         cublasLtMatrixLayoutCreate(out, data_type(type), (uint64_t)shape[1], (uint64_t)shape[0], shape[1]);
@@ -154,8 +156,8 @@ static TideStatus heuristics(Device *d, GemmPlan *p, cublasLtMatmulHeuristicResu
     *n = 0;
     if (!status) status = prefer(preference, &p->g);
     if (!status)
-        status = cublasLtMatmulAlgoGetHeuristic(cuda_libs(d)->blaslt, p->op, p->a, p->b, p->d, p->d, preference,
-                                                MAX_CANDIDATES, out, n);
+        status = cublasLtMatmulAlgoGetHeuristic(cuda_libs(d)->blaslt, p->op, p->a, p->b, p->d, p->d,
+                                                preference, MAX_CANDIDATES, out, n);
     if (preference) cublasLtMatmulPreferenceDestroy(preference);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
         *n = 0;
@@ -216,16 +218,20 @@ static bool may_be_fused(const Gemm *g)
     return g->epilogue != GEMM_BIAS_GRAD || (!g->add_bias && g->bias == g->out);
 }
 
-static TideStatus choose(Device *d, GemmPlan *p, const GemmCall *c, bool timing)
+/* wish: of the user, for bias gradients; NULL: none. */
+static TideStatus choose(Search *s, const char *wish)
 {
-    Search s = { .d = d, .p = p, .c = c, .timing = timing };
+    GemmPlan *p = s->p;
+    bool gradient = p->g.epilogue == GEMM_BIAS_GRAD;
+    bool apart_only = gradient && wish && strcmp(wish, "apart") == 0;
 
-    if (may_be_fused(&p->g)) TRY(search(&s, false));
-    bool want_apart = p->g.epilogue == GEMM_BIAS_GRAD || (p->g.epilogue == GEMM_BIAS && !p->times.candidates);
-    if (want_apart) TRY(search(&s, true));
-    if (!p->times.candidates) return failed(d, CUBLAS_STATUS_NOT_SUPPORTED, "algorithms", &p->g);
-    p->algo = s.best;
-    p->apart = p->times.apart = s.best_apart;
+    if (may_be_fused(&p->g) && !apart_only) TRY(search(s, false));
+    bool fused_only = gradient && wish && strcmp(wish, "fused") == 0 && p->times.candidates;
+    bool fused_none = p->g.epilogue == GEMM_BIAS && !p->times.candidates;
+    if ((gradient && !fused_only) || fused_none) TRY(search(s, true));
+    if (!p->times.candidates) return failed(s->d, CUBLAS_STATUS_NOT_SUPPORTED, "algorithms", &p->g);
+    p->algo = s->best;
+    p->apart = p->times.apart = s->best_apart;
     return TIDE_OK;
 }
 
@@ -267,8 +273,8 @@ static bool read_value(Device *d, GemmPlan *p, const GemmCall *c, const char *va
         at = end;
     }
     if ((!p->apart && !may_be_fused(&p->g)) || set_epilogue(d, p, c)) return false;
-    cublasStatus_t status = cublasLtMatmulAlgoCheck(cuda_libs(d)->blaslt, p->op, p->a, p->b, p->d, p->d, &p->algo,
-                                                    &result);
+    cublasStatus_t status =
+        cublasLtMatmulAlgoCheck(cuda_libs(d)->blaslt, p->op, p->a, p->b, p->d, p->d, &p->algo, &result);
     return !status && result.workspaceSize <= GEMM_SCRATCH_BYTES;
 }
 
@@ -276,20 +282,24 @@ static bool read_value(Device *d, GemmPlan *p, const GemmCall *c, const char *va
 static TideStatus settle(Device *d, GemmPlan *p, const GemmCall *c, bool timing)
 {
     Numerics *record = &cuda_libs(d)->numerics;
+    const char *wish = p->g.epilogue == GEMM_BIAS_GRAD ? numerics_wish(record, "bias_grad") : NULL;
+    Search s = { .d = d, .p = p, .c = c, .timing = timing };
     char key[NUMERICS_KEY_BYTES], value[NUMERICS_VALUE_BYTES];
 
     make_key(d, &p->g, key, sizeof key);
-    const char *recorded = numerics_use(record, key);
+    const char *recorded = numerics_use(record, key, wish);
     if (recorded && !read_value(d, p, c, recorded))
-        return cuda_fail(d, TIDE_BAD_FILE,
-                         "numerics record: the choice for \"%s\" cannot be honoured by this cuBLASLt; remove the "
-                         "record or plan anew",
-                         key);
+        return cuda_fail(
+            d, TIDE_BAD_FILE,
+            "numerics record: the choice for \"%s\" cannot be honoured by this cuBLASLt; remove the "
+            "record or plan anew",
+            key);
     if (recorded) return TIDE_OK;
-    TRY(choose(d, p, c, timing));
+    TRY(choose(&s, wish));
     make_value(p, value, sizeof value);
-    if (!numerics_add(record, key, value, timing ? CHOICE_TIMED : CHOICE_FIRST))
+    if (!numerics_add(record, key, value, wish ? CHOICE_GIVEN : timing ? CHOICE_TIMED : CHOICE_FIRST))
         return cuda_fail(d, TIDE_NO_MEMORY, "no memory for the numerics record");
+    (void)numerics_use(record, key, wish); /* from here on it stands */
     return TIDE_OK;
 }
 

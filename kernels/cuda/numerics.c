@@ -15,23 +15,33 @@ static Choice *find(const Numerics *n, const char *key)
     return NULL;
 }
 
-const char *numerics_use(Numerics *n, const char *key)
+const char *numerics_wish(const Numerics *n, const char *what)
+{
+    const Choice *c = find(n, what);
+
+    return c ? c->value : NULL;
+}
+
+const char *numerics_use(Numerics *n, const char *key, const char *wish)
 {
     Choice *c = find(n, key);
 
-    if (!c) return NULL;
+    if (!c || (wish && c->source == CHOICE_CACHED)) return NULL;
     c->used = true;
     return c->value;
 }
 
 bool numerics_add(Numerics *n, const char *key, const char *value, ChoiceSource source)
 {
-    Choice *grown = realloc(n->choices, ((size_t)n->n_choices + 1) * sizeof *grown);
+    Choice *c = find(n, key);
 
-    if (!grown) return false;
-    n->choices = grown;
-    Choice *c = &grown[n->n_choices++];
-    *c = (Choice){ .source = source, .used = source == CHOICE_TIMED || source == CHOICE_FIRST };
+    if (!c) {
+        Choice *grown = realloc(n->choices, ((size_t)n->n_choices + 1) * sizeof *grown);
+        if (!grown) return false;
+        n->choices = grown;
+        c = &grown[n->n_choices++];
+    }
+    *c = (Choice){ .source = source };
     snprintf(c->key, sizeof c->key, "%s", key);
     snprintf(c->value, sizeof c->value, "%s", value);
     return true;
@@ -56,7 +66,8 @@ char *numerics_text(const Numerics *n)
             choices = NULL;
         }
     if (!choices) return NULL;
-    json_t *all = json_pack("{s:i, s:s, s:o}", "tide_numerics", 1, "made_with", n->made_with, "choices", choices);
+    json_t *all =
+        json_pack("{s:i, s:s, s:o}", "tide_numerics", 1, "made_with", n->made_with, "choices", choices);
     if (all) text = json_dumps(all, JSON_INDENT(1) | JSON_SORT_KEYS);
     json_decref(all);
     return text;
@@ -83,7 +94,8 @@ static TideStatus adopt_choices(Numerics *n, json_t *choices, ChoiceSource sourc
     const char *key;
     json_t *value;
 
-    json_object_foreach(choices, key, value) {
+    json_object_foreach(choices, key, value)
+    {
         const char *text = json_string_value(value);
         if (!text || strlen(text) >= NUMERICS_VALUE_BYTES || strlen(key) >= NUMERICS_KEY_BYTES) {
             snprintf(why, size, "numerics record: the choice for \"%.80s\" is not a short string", key);
@@ -107,8 +119,9 @@ TideStatus numerics_adopt(Numerics *n, const char *json, ChoiceSource source, ch
     const char *made_with = NULL;
     int version = 0;
 
-    if (!all || json_unpack(all, "{s:i, s:s, s:o!}", "tide_numerics", &version, "made_with", &made_with,
-                            "choices", &choices) ||
+    if (!all ||
+        json_unpack(all, "{s:i, s:s, s:o!}", "tide_numerics", &version, "made_with", &made_with, "choices",
+                    &choices) ||
         version != 1 || !json_is_object(choices)) {
         snprintf(why, size, "numerics record: not a tide_numerics 1 document");
         json_decref(all);

@@ -1,14 +1,19 @@
 /* numerics.h - the record of choices that decide bits: which algorithm a library runs for a shape.
  *
  * A choice is a line of text under a key of text. It is made once, by timing, or taken from a record:
- * one given by the user (a plan, a profile, a checkpoint), else the cache in the user's folder. */
+ * one given by the user (a plan, a profile, a checkpoint), else the cache in the user's folder.
+ *
+ * Two keys are wishes of the user for all shapes that a given record does not name: "attention", which
+ * is "flash" or "cudnn", and "bias_grad", which is "fused" with the GEMM or "apart" from it. */
 #ifndef TIDE_CUDA_NUMERICS_H
 #define TIDE_CUDA_NUMERICS_H
 #include <stdbool.h>
-#include "runtime/tide.h"
+#include "runtime/backend.h"
 
 enum { NUMERICS_KEY_BYTES = 160, NUMERICS_VALUE_BYTES = 256, NUMERICS_MADE_BYTES = 192 };
 
+/* Timed here; a library's first one, untimed; from the cache; from a record that the user gave, or made
+ * as the user wishes. */
 typedef enum ChoiceSource { CHOICE_TIMED, CHOICE_FIRST, CHOICE_CACHED, CHOICE_GIVEN } ChoiceSource;
 
 typedef struct Choice {
@@ -24,11 +29,14 @@ typedef struct Numerics {
     int n_choices;
 } Numerics;
 
-/* The choice for a key, which counts as used from now on; NULL: none was made. The text is borrowed
- * until the next choice is added. */
-const char *numerics_use(Numerics *n, const char *key);
+/* The choice for a key, which counts as used from now on; NULL: none was made, or only one of the cache
+ * where the user wishes something. The text is borrowed until the next choice is added. */
+const char *numerics_use(Numerics *n, const char *key, const char *wish);
 
-/* Add a choice that was just made. False without memory. */
+/* Does the user wish this for shapes in general? */
+const char *numerics_wish(const Numerics *n, const char *what);
+
+/* Keep a choice that was just made, in place of one of the cache. False without memory. */
 bool numerics_add(Numerics *n, const char *key, const char *value, ChoiceSource source);
 
 /* The whole record as JSON text that the caller frees; NULL without memory. */

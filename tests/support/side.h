@@ -15,6 +15,7 @@ typedef struct Side {
     TideType type, grad, state; /* of activations and parameters, of gradients, of moments      */
     const int64_t *size;        /* [SIDE_SIZES]: what the builder makes of them                  */
     bool accumulate;            /* gradients are added to                                        */
+    bool unprepared;            /* nodes are not prepared: libraries take their first choice    */
     /* Once ready: */
     Stream *stream;
     char *memory;   /* on the device; tensor i at offset[i], scratch at the end */
@@ -45,9 +46,5 @@ TideTensor side_persistent(Side *s, const char *name, TideKind kind, TideType ty
 TideTensor side_input(Side *s, const char *name, TideShape shape);
 TideTensor side_ints(Side *s, const char *name, TideShape shape);
 TideTensor side_info(Side *s);
-
-/* Numbers of any type as floats and back; to narrower types they round to nearest. */
-void side_widen(TideType from_type, const void *from, int64_t n, float *to);
-void side_narrow(TideType to_type, const float *from, int64_t n, void *to);
 
 #endif
