@@ -34,7 +34,7 @@ RULES
 # Libraries, and the only places that may know them.
 libraries() {
     cat <<'LIBRARIES'
-jansson.h   runtime/io/* runtime/report/* runtime/profile*.c runtime/plan_*.c examples/* tests/*
+jansson.h   runtime/io/* runtime/report/* runtime/profile*.c runtime/plan_*.c kernels/cuda/numerics.c examples/* tests/*
 cblas.h     kernels/cpu/*
 omp.h       kernels/cpu/*
 pthread.h   kernels/cpu/* kernels/cuda/* models/text/* tests/*

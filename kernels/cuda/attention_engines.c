@@ -11,7 +11,7 @@ static const char flash_name[] = "flash", cudnn_wish[] = "cudnn";
 struct AttentionPlan {
     AttentionShape s;
     AttentionPlan *next;
-    CudnnAttention *cudnn; /* NULL: our own kernels serve */
+    CudnnAttention *cudnn;         /* NULL: our own kernels serve */
     double seconds, flash_seconds; /* of the choice and of our own kernels; 0 if not timed */
 };
 
@@ -83,8 +83,9 @@ static TideStatus time_plan(Device *d, const AttentionPlan *p, const AttentionCa
     return cuda_time(d, &candidate, seconds);
 }
 
-/* Let the plan's engine be cuDNN's one of that name, if it is there and, when timing, faster. */
-static TideStatus try_cudnn(Device *d, AttentionPlan *p, const AttentionCall *c, bool timing, char *name)
+/* Let the plan's engine be cuDNN's one of that name, if it is there and, when timing, faster. True if it
+ * now is. */
+static bool take_cudnn(Device *d, AttentionPlan *p, const AttentionCall *c, bool timing, const char *name)
 {
     CudnnTarget here = { cuda_libs(d)->cudnn, NULL };
     char why[NUMERICS_VALUE_BYTES];
@@ -92,16 +93,17 @@ static TideStatus try_cudnn(Device *d, AttentionPlan *p, const AttentionCall *c,
     double seconds = 0;
 
     other.cudnn = cudnn_attention_new(&here, &p->s, name, why);
-    if (!other.cudnn) return TIDE_OK;
-    TideStatus status = timing ? time_plan(d, &other, c, &seconds) : TIDE_OK;
-    if (status || (timing && p->seconds > 0 && seconds >= p->seconds)) {
+    if (!other.cudnn) return false;
+    bool refused = timing && time_plan(d, &other, c, &seconds);
+    if (refused) (void)cudaGetLastError(); /* built, but it does not run */
+    if (refused || (timing && p->seconds > 0 && seconds >= p->seconds)) {
         cudnn_attention_free(other.cudnn);
-        return status;
+        return false;
     }
     cudnn_attention_free(p->cudnn);
     p->cudnn = other.cudnn;
     p->seconds = seconds;
-    return TIDE_OK;
+    return true;
 }
 
 /* value [NUMERICS_VALUE_BYTES] gets the name of the choice. Without timing it is cuDNN's first. wish: of
@@ -112,7 +114,8 @@ static TideStatus choose(Device *d, AttentionPlan *p, const AttentionCall *c, co
     CudnnTarget here = { cuda_libs(d)->cudnn, NULL };
     CudnnName names[MOST_NAMES];
     char why[NUMERICS_VALUE_BYTES];
-    bool may = here.handle && cudnn_attention_scratch_bytes(&p->s) && !(wish && strcmp(wish, flash_name) == 0);
+    bool may =
+        here.handle && cudnn_attention_scratch_bytes(&p->s) && !(wish && strcmp(wish, flash_name) == 0);
     int n = may ? cudnn_attention_names(&here, &p->s, names, timing ? MOST_NAMES : 1, why) : 0;
 
     memcpy(value, flash_name, sizeof flash_name);
@@ -120,19 +123,16 @@ static TideStatus choose(Device *d, AttentionPlan *p, const AttentionCall *c, co
         TRY(time_plan(d, p, c, &p->flash_seconds));
         p->seconds = p->flash_seconds;
     }
-    for (int i = 0; i < n; i++) {
-        const CudnnAttention *before = p->cudnn;
-        TRY(try_cudnn(d, p, c, timing, names[i]));
-        if (p->cudnn != before) memcpy(value, names[i], sizeof names[i]);
-    }
+    for (int i = 0; i < n; i++)
+        if (take_cudnn(d, p, c, timing, names[i])) memcpy(value, names[i], sizeof names[i]);
     return TIDE_OK;
 }
 
 static void make_key(const AttentionShape *s, char *key, size_t size)
 {
-    snprintf(key, size, "attention%s %s batch %lld tokens %lld heads %d/%d of %d%s", s->backward ? "_grad" : "",
-             type_name((TideType)s->type), (long long)s->batch, (long long)s->tokens, s->heads, s->kv_heads,
-             s->head_dim, s->dropout ? " dropout" : "");
+    snprintf(key, size, "attention%s %s batch %lld tokens %lld heads %d/%d of %d%s",
+             s->backward ? "_grad" : "", type_name((TideType)s->type), (long long)s->batch,
+             (long long)s->tokens, s->heads, s->kv_heads, s->head_dim, s->dropout ? " dropout" : "");
 }
 
 /* Adopt the recorded choice, or make one and record it. */
@@ -155,9 +155,10 @@ static TideStatus settle(Device *d, AttentionPlan *p, const AttentionCall *c, bo
     if (strcmp(recorded, flash_name) == 0) return TIDE_OK;
     if (here.handle) p->cudnn = cudnn_attention_new(&here, &p->s, recorded, why);
     if (p->cudnn) return TIDE_OK;
-    return cuda_fail(d, TIDE_BAD_FILE,
-                     "numerics record: the choice for \"%s\" cannot be honoured (%s); remove the record or plan anew",
-                     key, why);
+    return cuda_fail(
+        d, TIDE_BAD_FILE,
+        "numerics record: the choice for \"%s\" cannot be honoured (%s); remove the record or plan anew", key,
+        why);
 }
 
 /* ---- Plans ---------------------------------------------------------------------------- */

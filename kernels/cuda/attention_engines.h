@@ -14,7 +14,7 @@ extern "C" {
 typedef struct AttentionShape {
     int64_t batch, tokens; /* sequences of this call, positions of each */
     int32_t heads, kv_heads, head_dim;
-    int32_t type;          /* TideType                                  */
+    int32_t type; /* TideType                                  */
     int32_t backward, dropout;
 } AttentionShape;
 
@@ -23,12 +23,12 @@ typedef struct AttentionCall {
     AttentionShape s;
     const void *qkv, *o, *d_o; /* backward reads all three */
     const float *lse;
-    void *out;                 /* o, or dqkv                             */
-    float *lse_out;            /* forward                                */
-    const TideStepInfo *info;  /* on the device; NULL without dropout    */
-    float dropout;             /* probability                            */
+    void *out;                /* o, or dqkv                             */
+    float *lse_out;           /* forward                                */
+    const TideStepInfo *info; /* on the device; NULL without dropout    */
+    float dropout;            /* probability                            */
     int32_t site;
-    int64_t first;             /* number of the first sequence: dropout is keyed by it */
+    int64_t first; /* number of the first sequence: dropout is keyed by it */
     void *scratch;
     cudaStream_t stream;
 } AttentionCall;
@@ -68,12 +68,15 @@ size_t cudnn_attention_scratch_bytes(const AttentionShape *s);
 
 /* Where an engine is to run: the device of a handle, or one that is only described (a
  * CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR), to see what cuDNN would do there. */
-typedef struct CudnnTarget { void *handle, *properties; } CudnnTarget;
+typedef struct CudnnTarget {
+    void *handle, *properties;
+} CudnnTarget;
 
 /* The names of engines for a shape, cuDNN's first choice first, only those with the same bits on every
  * run: at most n. Returns how many; why [NUMERICS_VALUE_BYTES] says why there is none. */
 typedef char CudnnName[NUMERICS_VALUE_BYTES];
-int cudnn_attention_names(const CudnnTarget *target, const AttentionShape *s, CudnnName *names, int n, char *why);
+int cudnn_attention_names(const CudnnTarget *target, const AttentionShape *s, CudnnName *names, int n,
+                          char *why);
 
 /* Build the engine of that name; NULL: it does not serve this shape here, and why says so. */
 CudnnAttention *cudnn_attention_new(const CudnnTarget *target, const AttentionShape *s, const char *name,

@@ -22,7 +22,8 @@ template <int DP> struct Rows {
 
 /* s = q k^T for the warp's rows. */
 template <typename T, int DP, int N>
-static __device__ __forceinline__ void make_scores(float (&s)[Sizes<DP>::M][N][4], const T *q, const T *k, int row)
+static __device__ __forceinline__ void make_scores(float (&s)[Sizes<DP>::M][N][4], const T *q, const T *k,
+                                                   int row)
 {
     constexpr int M = Sizes<DP>::M;
 
@@ -76,8 +77,8 @@ static __device__ __forceinline__ float quad_sum(float x)
 
 /* Scores of one tile of rows become exp(score - maximum); o and sum move to the new maximum. */
 template <int N, int D>
-static __device__ __forceinline__ void soften(float (&s)[N][4], float (&o)[D][4], float (&most)[2], float (&sum)[2],
-                                              float scale)
+static __device__ __forceinline__ void soften(float (&s)[N][4], float (&o)[D][4], float (&most)[2],
+                                              float (&sum)[2], float scale)
 {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -90,7 +91,8 @@ static __device__ __forceinline__ void soften(float (&s)[N][4], float (&o)[D][4]
 #pragma unroll
         for (int n = 0; n < N; n++)
 #pragma unroll
-            for (int i = 2 * half; i < 2 * half + 2; i++) part += s[n][i] = power_of_2((s[n][i] - top) * scale);
+            for (int i = 2 * half; i < 2 * half + 2; i++)
+                part += s[n][i] = power_of_2((s[n][i] - top) * scale);
         sum[half] = sum[half] * shrink + part;
 #pragma unroll
         for (int d = 0; d < D; d++) {
@@ -115,7 +117,8 @@ static __device__ __forceinline__ void drop(float (&s)[N][4], const Dropout &dro
 
 /* o += p v. */
 template <typename T, int DP, int N>
-static __device__ __forceinline__ void add_values(Rows<DP> &r, const float (&p)[Sizes<DP>::M][N][4], const T *v)
+static __device__ __forceinline__ void add_values(Rows<DP> &r, const float (&p)[Sizes<DP>::M][N][4],
+                                                  const T *v)
 {
     constexpr int M = Sizes<DP>::M;
 
@@ -156,11 +159,13 @@ static __device__ __forceinline__ void finish(Rows<DP> &r, T *tile, float *lse, 
             if (lane % 4 == 0 && query < f.tokens) lse[query] = r.most[m][half] * f.scale + logf(sum);
         }
 #pragma unroll
-        for (int d = 0; d < DP / 8; d++) put_result<DP>(tile, row + 16 * m, 8 * d, r.o[m][d], scale[0], scale[1]);
+        for (int d = 0; d < DP / 8; d++)
+            put_result<DP>(tile, row + 16 * m, 8 * d, r.o[m][d], scale[0], scale[1]);
     }
 }
 
-template <typename T, int DP, bool DROPS> static __global__ void __launch_bounds__(THREADS) flash(const Flash f)
+template <typename T, int DP, bool DROPS>
+static __global__ void __launch_bounds__(THREADS) flash(const Flash f)
 {
     constexpr int M = Sizes<DP>::M, BM = Sizes<DP>::BM, BN = Sizes<DP>::BN;
     extern __shared__ __align__(16) unsigned char shared[];

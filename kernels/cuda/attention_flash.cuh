@@ -84,9 +84,9 @@ static __device__ __forceinline__ void tile_load(T *tile, const T *from, int64_t
         int r = i / PACKS, c = i % PACKS * 8;
         bool inside = first + r < rows && c < cols;
         const T *source = inside ? from + (int64_t)(first + r) * pitch + c : from;
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(
-                         shared_address(tile + r * PITCH<DP> + c)),
-                     "l"(source), "r"(inside ? 16 : 0));
+        asm volatile(
+            "cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(tile + r * PITCH<DP> + c)),
+            "l"(source), "r"(inside ? 16 : 0));
     }
 }
 
@@ -150,10 +150,12 @@ static __device__ __forceinline__ void right_columns(uint32_t (&b)[4], const T *
 }
 
 template <typename T>
-static __device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+static __device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                                uint32_t b1);
 
 template <>
-__device__ __forceinline__ void multiply<bf16>(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+__device__ __forceinline__ void multiply<bf16>(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                               uint32_t b1)
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
                  "{%0,%1,%2,%3};\n"
@@ -179,7 +181,8 @@ template <typename T> static __device__ __forceinline__ uint32_t pair(float low,
 
 /* Two neighbouring tiles of a result as the left factor of the next product. */
 template <typename T>
-static __device__ __forceinline__ void as_left_factor(uint32_t (&a)[4], const float (&x)[4], const float (&y)[4])
+static __device__ __forceinline__ void as_left_factor(uint32_t (&a)[4], const float (&x)[4],
+                                                      const float (&y)[4])
 {
     a[0] = pair<T>(x[0], x[1]);
     a[1] = pair<T>(x[2], x[3]);
@@ -189,8 +192,8 @@ static __device__ __forceinline__ void as_left_factor(uint32_t (&a)[4], const fl
 
 /* A 16 x 8 result, scaled, into a tile. row, col: of its corner. */
 template <int DP, typename T>
-static __device__ __forceinline__ void put_result(T *tile, int row, int col, const float (&c)[4], float low_scale,
-                                                  float high_scale)
+static __device__ __forceinline__ void put_result(T *tile, int row, int col, const float (&c)[4],
+                                                  float low_scale, float high_scale)
 {
     int lane = threadIdx.x % WARP, at = (row + lane / 4) * PITCH<DP> + col + lane % 4 * 2;
 
@@ -224,7 +227,8 @@ struct Dropout {
 
 static __device__ __forceinline__ Dropout dropout_of(const Flash &f, int sequence, int head)
 {
-    Dropout d = { philox_of(f.info, f.site), (uint64_t)((f.first + sequence) * f.heads + head), f.least, f.tokens };
+    Dropout d = { philox_of(f.info, f.site), (uint64_t)((f.first + sequence) * f.heads + head), f.least,
+                  f.tokens };
 
     return d;
 }
@@ -288,8 +292,8 @@ static __device__ __forceinline__ void words_by_key(uint32_t (&w)[4], const Drop
 
 /* Let a kernel take this much shared memory, launch it, and say what went wrong. */
 template <typename Kernel>
-static TideStatus flash_launch(Device *d, Kernel *kernel, const Flash &f, dim3 grid, int threads, size_t bytes,
-                               cudaStream_t stream)
+static TideStatus flash_launch(Device *d, Kernel *kernel, const Flash &f, dim3 grid, int threads,
+                               size_t bytes, cudaStream_t stream)
 {
     TRY(cuda_check(d, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
                    "shared memory of attention"));

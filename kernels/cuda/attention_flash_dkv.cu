@@ -14,16 +14,16 @@ template <int DP> struct Sizes {
     static constexpr int STAGES = DP <= 128 ? 2 : 1; /* blocks of queries in shared memory */
     static constexpr int SPLIT = DP <= 128 ? 1 : 2;
     static constexpr int THREADS = KEY_WARPS * SPLIT * WARP;
-    static constexpr size_t BYTES = (size_t)(2 * BN + 2 * STAGES * BQ) * PITCH<DP> * 2 +
-                                    (size_t)(2 * STAGES * BQ) * sizeof(float);
+    static constexpr size_t BYTES =
+        (size_t)(2 * BN + 2 * STAGES * BQ) * PITCH<DP> * 2 + (size_t)(2 * STAGES * BQ) * sizeof(float);
 };
 
 /* Scores become probabilities as dropped, and dp in ds their gradients. lse, in units of log 2, and
  * delta: of BQ queries, the first of which is `query`. key: of the warp's first row. */
 template <int N, bool DROPS>
 static __device__ __forceinline__ void score_gradients(float (&p)[N][4], float (&ds)[N][4], const float *lse,
-                                                       const float *delta, const Dropout &dropout, const Flash &f,
-                                                       int key, int query)
+                                                       const float *delta, const Dropout &dropout,
+                                                       const Flash &f, int key, int query)
 {
     int lane = threadIdx.x % WARP, row = key + lane / 4, across = lane % 4 * 2;
     float scale = f.scale * LOG2_E;
@@ -45,7 +45,9 @@ static __device__ __forceinline__ void score_gradients(float (&p)[N][4], float (
 }
 
 /* Where the queries of one step lie: head by head, each from the block that holds the first key. */
-struct Step { int head, query; };
+struct Step {
+    int head, query;
+};
 
 template <int BQ> static __device__ __forceinline__ Step step_at(const Flash &f, int step, int first)
 {
@@ -63,7 +65,8 @@ static __device__ __forceinline__ void fetch(T *q, T *d_o, float *lse, float *de
     int sequence = blockIdx.z, query = s.query + (int)threadIdx.x;
     int64_t rows = ((int64_t)sequence * f.heads + s.head) * f.tokens;
     const T *queries = (const T *)f.qkv + (int64_t)sequence * f.tokens * f.row + (int64_t)s.head * f.head_dim;
-    const T *outputs = (const T *)f.d_o + (int64_t)sequence * f.tokens * f.o_row + (int64_t)s.head * f.head_dim;
+    const T *outputs =
+        (const T *)f.d_o + (int64_t)sequence * f.tokens * f.o_row + (int64_t)s.head * f.head_dim;
 
     tile_load<BQ, DP, THREADS>(q, queries, f.row, s.query, f.tokens, f.head_dim);
     tile_load<BQ, DP, THREADS>(d_o, outputs, f.o_row, s.query, f.tokens, f.head_dim);
@@ -85,7 +88,8 @@ static __global__ void __launch_bounds__(Sizes<DP>::THREADS) flash_dkv(const Fla
     float *lse = (float *)(d_o + STAGES * TILE), *delta = lse + STAGES * BQ;
     int warp = (int)threadIdx.x / WARP, row = warp % KEY_WARPS * 16, col = warp / KEY_WARPS * COLUMNS;
     int sequence = blockIdx.z, first = (int)blockIdx.x * BN;
-    int64_t keys_at = (int64_t)sequence * f.tokens * f.row + (int64_t)(f.heads + (int)blockIdx.y) * f.head_dim;
+    int64_t keys_at =
+        (int64_t)sequence * f.tokens * f.row + (int64_t)(f.heads + (int)blockIdx.y) * f.head_dim;
     int64_t values_at = keys_at + (int64_t)f.kv_heads * f.head_dim;
     int steps = ((f.tokens + BQ - 1) / BQ - first / BQ) * (f.heads / f.kv_heads);
     float dk[COLUMNS / 8][4] = {}, dv[COLUMNS / 8][4] = {};
@@ -117,7 +121,8 @@ static __global__ void __launch_bounds__(Sizes<DP>::THREADS) flash_dkv(const Fla
             add_product<T, DP>(dk, ds, q + here * TILE, col);
         }
         __syncthreads();
-        if (STAGES == 1 && step + 1 < steps) fetch<T, DP>(q, d_o, lse, delta, f, step_at<BQ>(f, step + 1, first));
+        if (STAGES == 1 && step + 1 < steps)
+            fetch<T, DP>(q, d_o, lse, delta, f, step_at<BQ>(f, step + 1, first));
     }
 #pragma unroll
     for (int d = 0; d < COLUMNS / 8; d++) {

@@ -15,8 +15,9 @@ template <int DP> struct Sizes {
 /* Scores become their gradients: dp comes in ds. stats: log2 of the sum of exp(score), and delta, of
  * rows lane/4 and lane/4 + 8. */
 template <int N, bool DROPS>
-static __device__ __forceinline__ void score_gradients(float (&s)[N][4], float (&ds)[N][4], const float (&stats)[2][2],
-                                                       const Dropout &dropout, const Flash &f, int query, int key)
+static __device__ __forceinline__ void score_gradients(float (&s)[N][4], float (&ds)[N][4],
+                                                       const float (&stats)[2][2], const Dropout &dropout,
+                                                       const Flash &f, int query, int key)
 {
     int lane = threadIdx.x % WARP, row = query + lane / 4, col = key + lane % 4 * 2;
     float scale = f.scale * LOG2_E;
@@ -36,13 +37,15 @@ static __device__ __forceinline__ void score_gradients(float (&s)[N][4], float (
     }
 }
 
-template <typename T, int DP, bool DROPS> static __global__ void __launch_bounds__(THREADS) flash_dq(const Flash f)
+template <typename T, int DP, bool DROPS>
+static __global__ void __launch_bounds__(THREADS) flash_dq(const Flash f)
 {
     constexpr int BN = Sizes<DP>::BN, STAGES = Sizes<DP>::STAGES, TILE = BN * PITCH<DP>;
     extern __shared__ __align__(16) unsigned char shared[];
     T *q = (T *)shared, *d_o = q + BM * PITCH<DP>, *k = d_o + BM * PITCH<DP>, *v = k + STAGES * TILE;
     int head = blockIdx.y, sequence = blockIdx.z, first = (int)(gridDim.x - 1 - blockIdx.x) * BM;
-    int kv_head = head / (f.heads / f.kv_heads), row = (int)threadIdx.x / WARP * 16, lane = threadIdx.x % WARP;
+    int kv_head = head / (f.heads / f.kv_heads), row = (int)threadIdx.x / WARP * 16,
+        lane = threadIdx.x % WARP;
     const T *queries = (const T *)f.qkv + (int64_t)sequence * f.tokens * f.row + (int64_t)head * f.head_dim;
     const T *keys = queries + (int64_t)(f.heads + kv_head - head) * f.head_dim;
     const T *values = keys + (int64_t)f.kv_heads * f.head_dim;
@@ -93,7 +96,8 @@ template <typename T, int DP, bool DROPS> static __global__ void __launch_bounds
 #pragma unroll
     for (int d = 0; d < DP / 8; d++) put_result<DP>(q, row, 8 * d, dq[d], f.scale, f.scale);
     __syncthreads();
-    tile_store<BM, DP, THREADS>((T *)f.out + (queries - (const T *)f.qkv), f.row, q, first, f.tokens, f.head_dim);
+    tile_store<BM, DP, THREADS>((T *)f.out + (queries - (const T *)f.qkv), f.row, q, first, f.tokens,
+                                f.head_dim);
 }
 
 /* ---- Launching ---------------------------------------------------------------------------- */

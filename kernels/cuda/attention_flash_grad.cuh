@@ -33,7 +33,8 @@ static __device__ __forceinline__ void multiply_rows(float (&s)[N][4], const T *
 
 /* sum += p y, columns [col, col + 8 * D) of y. */
 template <typename T, int DP, int N, int D>
-static __device__ __forceinline__ void add_product(float (&sum)[D][4], const float (&p)[N][4], const T *y, int col)
+static __device__ __forceinline__ void add_product(float (&sum)[D][4], const float (&p)[N][4], const T *y,
+                                                   int col)
 {
 #pragma unroll
     for (int n = 0; n < N; n += 2) {

@@ -54,7 +54,9 @@ static __device__ __forceinline__ float keep_of(const Flash &f, const Dropout &d
 }
 
 /* The warp's item of blockIdx.x, and what it is of: [sequences, heads, tokens]. */
-struct Item { int sequence, head, token; };
+struct Item {
+    int sequence, head, token;
+};
 
 static __device__ __forceinline__ Item item_at(int64_t i, int heads, int tokens)
 {
@@ -65,7 +67,8 @@ static __device__ __forceinline__ Item item_at(int64_t i, int heads, int tokens)
 
 template <typename T> static __device__ __forceinline__ const T *row_of(const Flash &f, Item at, int head)
 {
-    return (const T *)f.qkv + ((int64_t)at.sequence * f.tokens + at.token) * f.row + (int64_t)head * f.head_dim;
+    return (const T *)f.qkv + ((int64_t)at.sequence * f.tokens + at.token) * f.row +
+           (int64_t)head * f.head_dim;
 }
 
 /* ---- Forward ---------------------------------------------------------------------------- */
@@ -109,7 +112,8 @@ static __global__ void __launch_bounds__(THREADS) plain(const Flash f, int64_t i
 /* ---- Backward ----------------------------------------------------------------------------- */
 
 /* delta of a row: the sum of o * do. Warps go over heads first, so that they read o in order. */
-template <typename T> static __global__ void __launch_bounds__(THREADS) delta_rows(const Flash f, int64_t items)
+template <typename T>
+static __global__ void __launch_bounds__(THREADS) delta_rows(const Flash f, int64_t items)
 {
     int64_t item = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
     float sum = 0;
@@ -117,7 +121,8 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) delta_ro
     if (item >= items) return;
     const T *o = (const T *)f.o + item * f.head_dim, *d_o = (const T *)f.d_o + item * f.head_dim;
     int64_t row = item / f.heads, head = item % f.heads;
-    for (int d = threadIdx.x % WARP; d < f.head_dim; d += WARP) sum = fmaf(to_float(o[d]), to_float(d_o[d]), sum);
+    for (int d = threadIdx.x % WARP; d < f.head_dim; d += WARP)
+        sum = fmaf(to_float(o[d]), to_float(d_o[d]), sum);
     sum = warp_sum(sum);
     float *delta = (float *)f.delta + (row / f.tokens * f.heads + head) * f.tokens + row % f.tokens;
     if (threadIdx.x % WARP == 0) *delta = sum;
@@ -221,7 +226,8 @@ static TideStatus start(Device *d, const AttentionCall *c, const Rows (*kernels)
     const AttentionShape *s = &c->s;
     int64_t items = s->batch * heads * s->tokens;
 
-    kernels[s->type][s->head_dim % 4 == 0]<<<blocks_for(items, WARPS), THREADS, 0, c->stream>>>(flash_of(c), items);
+    kernels[s->type][s->head_dim % 4 == 0]<<<blocks_for(items, WARPS), THREADS, 0, c->stream>>>(flash_of(c),
+                                                                                                items);
     return cuda_check(d, cudaGetLastError(), "attention");
 }
 

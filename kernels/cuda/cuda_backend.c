@@ -8,6 +8,7 @@
 #include <string.h>
 #include "kernels/cuda/cuda_host.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/cuda_libs.h"
 
 enum { LEAST_CUDA = 12040, LEAST_MAJOR = 8, ALIGNMENT = 256 };
 
@@ -391,4 +392,6 @@ const Backend cuda_backend = {
     .capture_end = capture_end,
     .capture_replay = capture_replay,
     .capture_free = capture_free,
+    .numerics_save = cuda_numerics_save,
+    .numerics_load = cuda_numerics_load,
 };

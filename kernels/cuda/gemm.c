@@ -36,7 +36,8 @@ static cudaDataType_t data_type(int32_t type)
     return types[type];
 }
 
-static TideStatus set(Device *d, GemmPlan *p, cublasLtMatmulDescAttributes_t what, const void *value, size_t bytes)
+static TideStatus set(Device *d, GemmPlan *p, cublasLtMatmulDescAttributes_t what, const void *value,
+                      size_t bytes)
 {
     return failed(d, cublasLtMatmulDescSetAttribute(p->op, what, value, bytes), "an attribute", &p->g);
 }
@@ -57,7 +58,8 @@ static TideStatus set_epilogue(Device *d, GemmPlan *p, const GemmCall *c)
 }
 
 /* Row-major [rows, cols] is column-major [cols, rows]. */
-static TideStatus layout(Device *d, const Gemm *g, int32_t type, const int64_t *shape, cublasLtMatrixLayout_t *out)
+static TideStatus layout(Device *d, const Gemm *g, int32_t type, const int64_t *shape,
+                         cublasLtMatrixLayout_t *out)
 {
     cublasStatus_t status =
         cublasLtMatrixLayoutCreate(out, data_type(type), (uint64_t)shape[1], (uint64_t)shape[0], shape[1]);
@@ -154,8 +156,8 @@ static TideStatus heuristics(Device *d, GemmPlan *p, cublasLtMatmulHeuristicResu
     *n = 0;
     if (!status) status = prefer(preference, &p->g);
     if (!status)
-        status = cublasLtMatmulAlgoGetHeuristic(cuda_libs(d)->blaslt, p->op, p->a, p->b, p->d, p->d, preference,
-                                                MAX_CANDIDATES, out, n);
+        status = cublasLtMatmulAlgoGetHeuristic(cuda_libs(d)->blaslt, p->op, p->a, p->b, p->d, p->d,
+                                                preference, MAX_CANDIDATES, out, n);
     if (preference) cublasLtMatmulPreferenceDestroy(preference);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
         *n = 0;
@@ -203,7 +205,10 @@ static TideStatus search(Search *s, bool apart)
         double seconds = 0;
         s->p->algo = found[i].algo;
         if (found[i].state != CUBLAS_STATUS_SUCCESS || (!s->timing && times->candidates)) continue;
-        if (s->timing && cuda_time(s->d, &candidate, &seconds)) continue; /* proposed, but refused */
+        if (s->timing && cuda_time(s->d, &candidate, &seconds)) { /* proposed, but refused */
+            (void)cudaGetLastError();
+            continue;
+        }
         if (!times->candidates++) times->first = seconds;
         if (times->candidates == 1 || seconds < times->chosen) take(s, seconds);
     }
@@ -271,8 +276,8 @@ static bool read_value(Device *d, GemmPlan *p, const GemmCall *c, const char *va
         at = end;
     }
     if ((!p->apart && !may_be_fused(&p->g)) || set_epilogue(d, p, c)) return false;
-    cublasStatus_t status = cublasLtMatmulAlgoCheck(cuda_libs(d)->blaslt, p->op, p->a, p->b, p->d, p->d, &p->algo,
-                                                    &result);
+    cublasStatus_t status =
+        cublasLtMatmulAlgoCheck(cuda_libs(d)->blaslt, p->op, p->a, p->b, p->d, p->d, &p->algo, &result);
     return !status && result.workspaceSize <= GEMM_SCRATCH_BYTES;
 }
 
@@ -287,10 +292,11 @@ static TideStatus settle(Device *d, GemmPlan *p, const GemmCall *c, bool timing)
     make_key(d, &p->g, key, sizeof key);
     const char *recorded = numerics_use(record, key, wish);
     if (recorded && !read_value(d, p, c, recorded))
-        return cuda_fail(d, TIDE_BAD_FILE,
-                         "numerics record: the choice for \"%s\" cannot be honoured by this cuBLASLt; remove the "
-                         "record or plan anew",
-                         key);
+        return cuda_fail(
+            d, TIDE_BAD_FILE,
+            "numerics record: the choice for \"%s\" cannot be honoured by this cuBLASLt; remove the "
+            "record or plan anew",
+            key);
     if (recorded) return TIDE_OK;
     TRY(choose(&s, wish));
     make_value(p, value, sizeof value);
@@ -332,10 +338,12 @@ TideStatus gemm_prepare(Device *d, const Gemm *g, const GemmCall *c)
     size_t out_bytes = (size_t)(g->rows * g->cols) * type_bytes((TideType)g->out);
     CudaArray a = { (void *)(uintptr_t)c->a, g->rows * g->inner, (TideType)g->in };
     CudaArray b = { (void *)(uintptr_t)c->b, g->inner * g->cols, (TideType)g->in };
+    CudaArray bias = { c->bias, g->epilogue == GEMM_BIAS ? g->cols : 0, (TideType)g->bias };
 
     if (find(d, g)) return TIDE_OK;
     TRY(cuda_random(d, c->stream, a));
     TRY(cuda_random(d, c->stream, b));
+    TRY(cuda_random(d, c->stream, bias));
     TRY(cuda_check(d, cudaMemsetAsync(c->d, 0, out_bytes, c->stream), "cudaMemsetAsync"));
     TRY(plan_new(d, g, c, true));
     return cuda_check(d, cudaStreamSynchronize(c->stream), "choosing a GEMM algorithm");

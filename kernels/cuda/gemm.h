@@ -20,11 +20,11 @@ typedef enum GemmEpilogue {
  * so that two of them compare as bytes. */
 typedef struct Gemm {
     int64_t rows, cols, inner;
-    int32_t transpose_a, transpose_b; /* A is stored [inner, rows], B [cols, inner]     */
-    int32_t in, out, bias;            /* TideType of A and B, of D, of the bias         */
-    int32_t add;                      /* D is added to                                  */
-    int32_t add_bias;                 /* GEMM_BIAS_GRAD: the sums are added to the bias */
-    int32_t epilogue;                 /* GemmEpilogue                                   */
+    int32_t transpose_a, transpose_b;  /* A is stored [inner, rows], B [cols, inner]     */
+    int32_t in, out, bias;             /* TideType of A and B, of D, of the bias         */
+    int32_t add;                       /* D is added to                                  */
+    int32_t add_bias;                  /* GEMM_BIAS_GRAD: the sums are added to the bias */
+    int32_t epilogue;                  /* GemmEpilogue                                   */
     int32_t align_a, align_b, align_d; /* bytes that the addresses are multiples of      */
 } Gemm;
 
@@ -45,7 +45,11 @@ TideStatus gemm_run(Device *d, const Gemm *g, const GemmCall *c);
 
 /* What preparing measured: seconds of the choice and of the library's own first one; 0 where the
  * record named the choice. */
-typedef struct GemmTimes { double chosen, first; int candidates; bool apart; } GemmTimes;
+typedef struct GemmTimes {
+    double chosen, first;
+    int candidates;
+    bool apart;
+} GemmTimes;
 bool gemm_times(Device *d, const Gemm *g, GemmTimes *out);
 
 void gemm_plans_free(GemmPlan *list);

@@ -21,11 +21,12 @@ template <typename T> static void start_bias_rows(const Gemm *g, const GemmCall 
 
 TideStatus gemm_bias_rows(Device *d, const Gemm *g, const GemmCall *c)
 {
-    static void (*const start[])(const Gemm *, const GemmCall *) = { start_bias_rows<float>, start_bias_rows<bf16>,
-                                                                    start_bias_rows<f16> };
+    static void (*const start[])(const Gemm *, const GemmCall *) = { start_bias_rows<float>,
+                                                                     start_bias_rows<bf16>,
+                                                                     start_bias_rows<f16> };
     if (g->bias != g->out)
-        return cuda_fail(d, TIDE_DEVICE, "a linear layer of %s with a bias of %s", type_name((TideType)g->out),
-                         type_name((TideType)g->bias));
+        return cuda_fail(d, TIDE_DEVICE, "a linear layer of %s with a bias of %s",
+                         type_name((TideType)g->out), type_name((TideType)g->bias));
     start[g->out](g, c);
     return cuda_check(d, cudaGetLastError(), "bias rows");
 }
@@ -38,7 +39,8 @@ enum { SUM_WARPS = 8, SUM_THREADS = SUM_WARPS * WARP, SUM_UNROLL = 4 };
  * V columns; then the warps are added in order. */
 template <typename T, int V>
 static __global__ void __launch_bounds__(SUM_THREADS)
-    partial_sums(float *__restrict__ parts, const T *__restrict__ a, int64_t rows, int64_t cols, int64_t block_rows)
+    partial_sums(float *__restrict__ parts, const T *__restrict__ a, int64_t rows, int64_t cols,
+                 int64_t block_rows)
 {
     __shared__ float shared[SUM_WARPS][WARP * V];
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -76,7 +78,8 @@ static __global__ void __launch_bounds__(SUM_THREADS)
 }
 
 template <typename T>
-static __global__ void add_parts(T *bias, const float *__restrict__ parts, int n_parts, int64_t cols, bool add)
+static __global__ void add_parts(T *bias, const float *__restrict__ parts, int n_parts, int64_t cols,
+                                 bool add)
 {
     int64_t col = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
     float total = 0;
@@ -105,8 +108,8 @@ template <typename T, int V> static int start_partial_sums(const Gemm *g, const 
     int64_t block_rows = rows_of_a_block(rows, cols, col_blocks);
     dim3 grid((unsigned)col_blocks, blocks_for(rows, block_rows));
 
-    partial_sums<T, V><<<grid, SUM_THREADS, 0, c->stream>>>((float *)c->scratch, (const T *)c->a, rows, cols,
-                                                            block_rows);
+    partial_sums<T, V>
+        <<<grid, SUM_THREADS, 0, c->stream>>>((float *)c->scratch, (const T *)c->a, rows, cols, block_rows);
     return (int)grid.y;
 }
 
@@ -119,16 +122,17 @@ template <typename T> static int start_partials(const Gemm *g, const GemmCall *c
 
 template <typename T> static void start_add(const Gemm *g, const GemmCall *c, int n_parts)
 {
-    add_parts<T><<<blocks_for(g->rows), BLOCK, 0, c->stream>>>((T *)c->bias, (const float *)c->scratch, n_parts,
-                                                               g->rows, g->add_bias != 0);
+    add_parts<T><<<blocks_for(g->rows), BLOCK, 0, c->stream>>>((T *)c->bias, (const float *)c->scratch,
+                                                               n_parts, g->rows, g->add_bias != 0);
 }
 
 TideStatus gemm_bias_sums(Device *d, const Gemm *g, const GemmCall *c)
 {
-    static int (*const partials[])(const Gemm *, const GemmCall *) = { start_partials<float>, start_partials<bf16>,
-                                                                      start_partials<f16> };
+    static int (*const partials[])(const Gemm *, const GemmCall *) = { start_partials<float>,
+                                                                       start_partials<bf16>,
+                                                                       start_partials<f16> };
     static void (*const add[])(const Gemm *, const GemmCall *, int) = { start_add<float>, start_add<bf16>,
-                                                                       start_add<f16> };
+                                                                        start_add<f16> };
 
     add[g->bias](g, c, partials[g->in](g, c));
     return cuda_check(d, cudaGetLastError(), "bias gradient");
@@ -156,7 +160,7 @@ template <typename T> static void start_random(void *to, int64_t n, cudaStream_t
 TideStatus cuda_random(Device *d, cudaStream_t stream, CudaArray to)
 {
     static void (*const start[])(void *, int64_t, cudaStream_t) = { start_random<float>, start_random<bf16>,
-                                                                   start_random<f16> };
+                                                                    start_random<f16> };
 
     if (to.n > 0) start[to.type](to.at, to.n, stream);
     return cuda_check(d, cudaGetLastError(), "random numbers");

@@ -66,7 +66,8 @@ char *numerics_text(const Numerics *n)
             choices = NULL;
         }
     if (!choices) return NULL;
-    json_t *all = json_pack("{s:i, s:s, s:o}", "tide_numerics", 1, "made_with", n->made_with, "choices", choices);
+    json_t *all =
+        json_pack("{s:i, s:s, s:o}", "tide_numerics", 1, "made_with", n->made_with, "choices", choices);
     if (all) text = json_dumps(all, JSON_INDENT(1) | JSON_SORT_KEYS);
     json_decref(all);
     return text;
@@ -93,7 +94,8 @@ static TideStatus adopt_choices(Numerics *n, json_t *choices, ChoiceSource sourc
     const char *key;
     json_t *value;
 
-    json_object_foreach(choices, key, value) {
+    json_object_foreach(choices, key, value)
+    {
         const char *text = json_string_value(value);
         if (!text || strlen(text) >= NUMERICS_VALUE_BYTES || strlen(key) >= NUMERICS_KEY_BYTES) {
             snprintf(why, size, "numerics record: the choice for \"%.80s\" is not a short string", key);
@@ -117,8 +119,9 @@ TideStatus numerics_adopt(Numerics *n, const char *json, ChoiceSource source, ch
     const char *made_with = NULL;
     int version = 0;
 
-    if (!all || json_unpack(all, "{s:i, s:s, s:o!}", "tide_numerics", &version, "made_with", &made_with,
-                            "choices", &choices) ||
+    if (!all ||
+        json_unpack(all, "{s:i, s:s, s:o!}", "tide_numerics", &version, "made_with", &made_with, "choices",
+                    &choices) ||
         version != 1 || !json_is_object(choices)) {
         snprintf(why, size, "numerics record: not a tide_numerics 1 document");
         json_decref(all);

@@ -8,7 +8,7 @@
 #ifndef TIDE_CUDA_NUMERICS_H
 #define TIDE_CUDA_NUMERICS_H
 #include <stdbool.h>
-#include "runtime/tide.h"
+#include "runtime/backend.h"
 
 enum { NUMERICS_KEY_BYTES = 160, NUMERICS_VALUE_BYTES = 256, NUMERICS_MADE_BYTES = 192 };
 

@@ -82,7 +82,7 @@ bool side_ready(Side *s)
     s->memory = memory;
     if (!works(s, backend(s)->stream_new(s->tide->device, 0, &s->stream), "stream")) return false;
     if (!works(s, backend(s)->fill(s->stream, memory, POISON, s->bytes + s->scratch), "fill")) return false;
-    return works(s, backend(s)->stream_sync(s->stream), "fill") && prepare_nodes(s);
+    return works(s, backend(s)->stream_sync(s->stream), "fill") && (s->unprepared || prepare_nodes(s));
 }
 
 /* ---- Running ------------------------------------------------------------------ */

@@ -15,6 +15,7 @@ typedef struct Side {
     TideType type, grad, state; /* of activations and parameters, of gradients, of moments      */
     const int64_t *size;        /* [SIDE_SIZES]: what the builder makes of them                  */
     bool accumulate;            /* gradients are added to                                        */
+    bool unprepared;            /* nodes are not prepared: libraries take their first choice    */
     /* Once ready: */
     Stream *stream;
     char *memory;   /* on the device; tensor i at offset[i], scratch at the end */

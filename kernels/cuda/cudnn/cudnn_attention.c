@@ -85,7 +85,8 @@ static CudnnDescriptor describe(CudnnGraph *g, const CudnnTarget *target, const 
     CudnnDescriptor all = cudnn_make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     cudnn_set(g, all, CUDNN_ATTR_OPERATIONGRAPH_OPS,
               (CudnnValue){ CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_ops, g->ops });
-    if (handle) cudnn_set(g, all, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, (CudnnValue){ CUDNN_TYPE_HANDLE, 1, &handle });
+    if (handle)
+        cudnn_set(g, all, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, (CudnnValue){ CUDNN_TYPE_HANDLE, 1, &handle });
     cudnn_finish(g, all, "graph");
     return all;
 }
@@ -99,7 +100,10 @@ static void aim(CudnnGraph *g, CudnnDescriptor d, cudnnBackendAttributeName_t na
 }
 
 /* Engines are asked for by number, with knobs: both are the name. */
-typedef struct Knob { cudnnBackendKnobType_t type; int64_t value; } Knob;
+typedef struct Knob {
+    cudnnBackendKnobType_t type;
+    int64_t value;
+} Knob;
 enum { MAX_KNOBS = 16 };
 
 static bool is_deterministic(CudnnDescriptor engine)
@@ -165,7 +169,8 @@ static int ask(CudnnGraph *g, CudnnDescriptor heuristic, CudnnName *names, int h
     return have;
 }
 
-int cudnn_attention_names(const CudnnTarget *target, const AttentionShape *s, CudnnName *names, int n, char *why)
+int cudnn_attention_names(const CudnnTarget *target, const AttentionShape *s, CudnnName *names, int n,
+                          char *why)
 {
     CudnnGraph *g = calloc(1, sizeof *g);
     cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
@@ -212,7 +217,8 @@ static bool read_name(const char *name, int64_t *engine, Knob *knobs, int *n)
     return *at == 0;
 }
 
-static CudnnDescriptor configure(CudnnGraph *g, const CudnnTarget *target, CudnnDescriptor all, const char *name)
+static CudnnDescriptor configure(CudnnGraph *g, const CudnnTarget *target, CudnnDescriptor all,
+                                 const char *name)
 {
     int64_t number = 0;
     Knob knobs[MAX_KNOBS];
@@ -252,12 +258,13 @@ static void build(CudnnAttention *a, const CudnnTarget *target, const char *name
     if (!config) return;
     CudnnDescriptor plan = cudnn_make(g, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     if (a->handle)
-        cudnn_set(g, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, (CudnnValue){ CUDNN_TYPE_HANDLE, 1, &a->handle });
+        cudnn_set(g, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
+                  (CudnnValue){ CUDNN_TYPE_HANDLE, 1, &a->handle });
     cudnn_set(g, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, one_descriptor(&config));
     aim(g, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, target);
     cudnn_finish(g, plan, "execution plan");
-    if (!g->status && !cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
-                                                &n, &a->workspace))
+    if (!g->status && !cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                                CUDNN_TYPE_INT64, 1, &n, &a->workspace))
         a->plan = plan;
 }
 
@@ -291,7 +298,10 @@ void cudnn_attention_free(CudnnAttention *a)
 
 /* ---- Running ---------------------------------------------------------------------------------- */
 
-typedef struct Binding { int64_t id; const void *at; } Binding;
+typedef struct Binding {
+    int64_t id;
+    const void *at;
+} Binding;
 enum { MAX_BINDINGS = 13 };
 
 /* Queries, keys and values inside a packed row, element_bytes each. */
@@ -340,7 +350,8 @@ static cudnnStatus_t execute(const CudnnAttention *a, const AttentionCall *c)
     CudnnDescriptor pack = cudnn_make(&g, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     cudnn_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, (CudnnValue){ CUDNN_TYPE_INT64, n, ids });
     cudnn_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, (CudnnValue){ CUDNN_TYPE_VOID_PTR, n, at });
-    cudnn_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, (CudnnValue){ CUDNN_TYPE_VOID_PTR, 1, &workspace });
+    cudnn_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
+              (CudnnValue){ CUDNN_TYPE_VOID_PTR, 1, &workspace });
     cudnn_finish(&g, pack, "variant pack");
     cudnnStatus_t status = g.status ? g.status : cudnnBackendExecute(a->handle, a->plan, pack);
     cudnn_graph_free(&g);
@@ -354,6 +365,6 @@ TideStatus cudnn_attention_run(Device *d, CudnnAttention *a, const AttentionCall
     if (!status) status = execute(a, c);
     if (!status) return TIDE_OK;
     return cuda_fail(d, TIDE_DEVICE, "cuDNN attention%s [%lld sequences, %lld positions, %d heads of %d]: %s",
-                     a->s.backward ? " gradient" : "", (long long)a->s.batch, (long long)a->s.tokens, a->s.heads,
-                     a->s.head_dim, cudnnGetErrorString(status));
+                     a->s.backward ? " gradient" : "", (long long)a->s.batch, (long long)a->s.tokens,
+                     a->s.heads, a->s.head_dim, cudnnGetErrorString(status));
 }

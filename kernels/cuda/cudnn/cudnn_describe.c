@@ -67,8 +67,9 @@ static CudnnTensor scores_of(const AttentionShape *s, cudnnDataType_t type)
 
 static CudnnDescriptor scalar(CudnnGraph *g, int64_t id)
 {
-    CudnnTensor t = { .id = id, .type = CUDNN_DATA_FLOAT, .dim = { 1, 1, 1, 1 }, .stride = { 1, 1, 1, 1 },
-                      .by_value = true };
+    CudnnTensor t = {
+        .id = id, .type = CUDNN_DATA_FLOAT, .dim = { 1, 1, 1, 1 }, .stride = { 1, 1, 1, 1 }, .by_value = true
+    };
 
     return cudnn_tensor(g, &t);
 }
@@ -100,11 +101,12 @@ static CudnnDescriptor causal(CudnnGraph *g, const AttentionShape *s, CudnnDescr
                                                         .x = scores,
                                                         .y = tensor(g, scores_of(s, CUDNN_DATA_INT32)),
                                                         .axis = 2 + i });
-    CudnnDescriptor seen = cudnn_pointwise(g, (CudnnPointwise){ .mode = CUDNN_POINTWISE_CMP_GE,
-                                                                .math = CUDNN_DATA_BOOLEAN,
-                                                                .x = index[0],
-                                                                .b = index[1],
-                                                                .y = tensor(g, scores_of(s, CUDNN_DATA_BOOLEAN)) });
+    CudnnDescriptor seen =
+        cudnn_pointwise(g, (CudnnPointwise){ .mode = CUDNN_POINTWISE_CMP_GE,
+                                             .math = CUDNN_DATA_BOOLEAN,
+                                             .x = index[0],
+                                             .b = index[1],
+                                             .y = tensor(g, scores_of(s, CUDNN_DATA_BOOLEAN)) });
     return cudnn_pointwise(g, (CudnnPointwise){ .mode = CUDNN_POINTWISE_BINARY_SELECT,
                                                 .math = CUDNN_DATA_FLOAT,
                                                 .x = scores,
@@ -166,8 +168,8 @@ static CudnnDescriptor describe_delta(CudnnGraph *g, const AttentionShape *s, Cu
 }
 
 /* y = transpose(x) z, where y has a row for each key; heads that share it are added. */
-static void describe_key_gradient(CudnnGraph *g, const AttentionShape *s, CudnnDescriptor x, CudnnDescriptor z,
-                                  int64_t id)
+static void describe_key_gradient(CudnnGraph *g, const AttentionShape *s, CudnnDescriptor x,
+                                  CudnnDescriptor z, int64_t id)
 {
     CudnnDescriptor xt = cudnn_reshape(g, x, tensor(g, transposed(scores_of(s, io_type(s)))));
     CudnnDescriptor y = tensor(g, heads_of(s, id, s->kv_heads, qkv_row(s)));

@@ -112,7 +112,8 @@ CudnnDescriptor cudnn_reduce(CudnnGraph *g, cudnnReduceTensorOp_t how, CudnnDesc
 {
     CudnnDescriptor kind = cudnn_make(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
 
-    cudnn_set(g, kind, CUDNN_ATTR_REDUCTION_OPERATOR, (CudnnValue){ CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &how });
+    cudnn_set(g, kind, CUDNN_ATTR_REDUCTION_OPERATOR,
+              (CudnnValue){ CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &how });
     set_type(g, kind, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT);
     cudnn_finish(g, kind, "reduction type");
 

@@ -40,7 +40,7 @@ typedef struct CudnnPointwise {
 CudnnDescriptor cudnn_make(CudnnGraph *g, cudnnBackendDescriptorType_t type);
 void cudnn_finish(CudnnGraph *g, CudnnDescriptor d, const char *what);
 CudnnDescriptor cudnn_tensor(CudnnGraph *g, const CudnnTensor *t);
-CudnnDescriptor cudnn_pointwise(CudnnGraph *g, CudnnPointwise p);                          /* returns y */
+CudnnDescriptor cudnn_pointwise(CudnnGraph *g, CudnnPointwise p); /* returns y */
 CudnnDescriptor cudnn_matmul(CudnnGraph *g, CudnnDescriptor a, CudnnDescriptor b, CudnnDescriptor c);
 CudnnDescriptor cudnn_reduce(CudnnGraph *g, cudnnReduceTensorOp_t op, CudnnDescriptor x, CudnnDescriptor y);
 CudnnDescriptor cudnn_reshape(CudnnGraph *g, CudnnDescriptor x, CudnnDescriptor y);

@@ -24,7 +24,8 @@ size_t cudnn_attention_scratch_bytes(const AttentionShape *s)
     return 0;
 }
 
-int cudnn_attention_names(const CudnnTarget *target, const AttentionShape *s, CudnnName *names, int n, char *why)
+int cudnn_attention_names(const CudnnTarget *target, const AttentionShape *s, CudnnName *names, int n,
+                          char *why)
 {
     (void)target;
     (void)s;
