@@ -83,8 +83,9 @@ static TideStatus time_plan(Device *d, const AttentionPlan *p, const AttentionCa
     return cuda_time(d, &candidate, seconds);
 }
 
-/* Let the plan's engine be cuDNN's one of that name, if it is there and, when timing, faster. */
-static TideStatus try_cudnn(Device *d, AttentionPlan *p, const AttentionCall *c, bool timing, char *name)
+/* Let the plan's engine be cuDNN's one of that name, if it is there and, when timing, faster. True if it
+ * now is. */
+static bool take_cudnn(Device *d, AttentionPlan *p, const AttentionCall *c, bool timing, const char *name)
 {
     CudnnTarget here = { cuda_libs(d)->cudnn, NULL };
     char why[NUMERICS_VALUE_BYTES];
@@ -92,16 +93,17 @@ static TideStatus try_cudnn(Device *d, AttentionPlan *p, const AttentionCall *c,
     double seconds = 0;
 
     other.cudnn = cudnn_attention_new(&here, &p->s, name, why);
-    if (!other.cudnn) return TIDE_OK;
-    TideStatus status = timing ? time_plan(d, &other, c, &seconds) : TIDE_OK;
-    if (status || (timing && p->seconds > 0 && seconds >= p->seconds)) {
+    if (!other.cudnn) return false;
+    bool refused = timing && time_plan(d, &other, c, &seconds);
+    if (refused) (void)cudaGetLastError(); /* built, but it does not run */
+    if (refused || (timing && p->seconds > 0 && seconds >= p->seconds)) {
         cudnn_attention_free(other.cudnn);
-        return status;
+        return false;
     }
     cudnn_attention_free(p->cudnn);
     p->cudnn = other.cudnn;
     p->seconds = seconds;
-    return TIDE_OK;
+    return true;
 }
 
 /* value [NUMERICS_VALUE_BYTES] gets the name of the choice. Without timing it is cuDNN's first. wish: of
@@ -121,11 +123,8 @@ static TideStatus choose(Device *d, AttentionPlan *p, const AttentionCall *c, co
         TRY(time_plan(d, p, c, &p->flash_seconds));
         p->seconds = p->flash_seconds;
     }
-    for (int i = 0; i < n; i++) {
-        const CudnnAttention *before = p->cudnn;
-        TRY(try_cudnn(d, p, c, timing, names[i]));
-        if (p->cudnn != before) memcpy(value, names[i], sizeof names[i]);
-    }
+    for (int i = 0; i < n; i++)
+        if (take_cudnn(d, p, c, timing, names[i])) memcpy(value, names[i], sizeof names[i]);
     return TIDE_OK;
 }
 

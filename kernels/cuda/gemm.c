@@ -205,7 +205,10 @@ static TideStatus search(Search *s, bool apart)
         double seconds = 0;
         s->p->algo = found[i].algo;
         if (found[i].state != CUBLAS_STATUS_SUCCESS || (!s->timing && times->candidates)) continue;
-        if (s->timing && cuda_time(s->d, &candidate, &seconds)) continue; /* proposed, but refused */
+        if (s->timing && cuda_time(s->d, &candidate, &seconds)) { /* proposed, but refused */
+            (void)cudaGetLastError();
+            continue;
+        }
         if (!times->candidates++) times->first = seconds;
         if (times->candidates == 1 || seconds < times->chosen) take(s, seconds);
     }
@@ -335,10 +338,12 @@ TideStatus gemm_prepare(Device *d, const Gemm *g, const GemmCall *c)
     size_t out_bytes = (size_t)(g->rows * g->cols) * type_bytes((TideType)g->out);
     CudaArray a = { (void *)(uintptr_t)c->a, g->rows * g->inner, (TideType)g->in };
     CudaArray b = { (void *)(uintptr_t)c->b, g->inner * g->cols, (TideType)g->in };
+    CudaArray bias = { c->bias, g->epilogue == GEMM_BIAS ? g->cols : 0, (TideType)g->bias };
 
     if (find(d, g)) return TIDE_OK;
     TRY(cuda_random(d, c->stream, a));
     TRY(cuda_random(d, c->stream, b));
+    TRY(cuda_random(d, c->stream, bias));
     TRY(cuda_check(d, cudaMemsetAsync(c->d, 0, out_bytes, c->stream), "cudaMemsetAsync"));
     TRY(plan_new(d, g, c, true));
     return cuda_check(d, cudaStreamSynchronize(c->stream), "choosing a GEMM algorithm");

@@ -1,28 +1,14 @@
-/* test_agreement.c - every op that memory binds, on a device against the CPU's kernels, in all types and
- * at odd sizes. TIDE_TEST_DEVICE names the device; without one it is the first GPU, and where there is
- * none the CPU device stands in, in f32: its lanes and launches against the plain interpreter. */
+/* test_agreement.c - every op that memory binds, on the device of TIDE_TEST_DEVICE against the CPU's kernels,
+ * in all its types and at odd sizes. On the CPU device that compares lanes and launches with the
+ * plain interpreter; CTest runs it on a GPU where there is one. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include "tests/support/agreement.h"
+#include "tests/support/train.h"
 
 enum { MOST_CASES = 64 };
-
-/* TIDE_TEST_DEVICE, else the first GPU, else the CPU device. */
-static Tide *open_device(void)
-{
-    const char *device = getenv("TIDE_TEST_DEVICE");
-    Tide *t = NULL;
-
-    if (!tide_open(device ? device : "cuda", (TideDeviceOptions){ 0 }, &t)) return t;
-    cr_assert(!device, "%s", tide_message(t));
-    cr_log_warn("%s: the CPU device stands in, in f32 only", tide_message(t));
-    tide_close(t);
-    cr_assert(!tide_open("cpu", (TideDeviceOptions){ 0 }, &t), "%s", tide_message(t));
-    return t;
-}
 
 ParameterizedTestParameters(agreement, ops)
 {
@@ -36,9 +22,10 @@ ParameterizedTestParameters(agreement, ops)
 ParameterizedTest(int *row, agreement, ops)
 {
     const AgreeCase *c = agree_case(*row);
-    Tide *t = open_device();
+    Tide *t = NULL;
     char why[512] = "";
 
+    cr_assert(!tide_open(test_device(), (TideDeviceOptions){ 0 }, &t), "%s", tide_message(t));
     for (int k = 0; agree_types(k); k++) {
         if (!(t->backend->types & 1u << agree_types(k)->type)) continue;
         for (int i = 0; agree_sizes(i); i++) {
