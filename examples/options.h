@@ -40,7 +40,9 @@ typedef struct Options {
     double dropout, attn_dropout;
     bool no_bias;
     /* device and plan */
-    const char *device, *dtype, *policy, *profile, *plan, *dump, *trace;
+    const char *device, *dtype, *grad_dtype, *state_dtype, *master;
+    bool tf32, no_graph, no_pin;
+    const char *policy, *profile, *plan, *dump, *trace;
     const char *force[MAX_FORCES];
     int n_forces;
     Size budget, host_budget;

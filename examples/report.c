@@ -65,8 +65,8 @@ json_t *plan_json(const Session *s)
 {
     const ModelConfig *c = &s->model->config;
     json_t *j = json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:s}", "model", c->name, "batch", c->batch, "seq",
-                          c->seq, "accum", c->accum, "dtype", "f32", "device", s->device, "policy",
-                          policy_names[s->plan->policy]);
+                          c->seq, "accum", c->accum, "dtype", type_name(c->dtype), "device", s->device,
+                          "policy", policy_names[s->plan->policy]);
 
     if (!j) return NULL;
     json_object_set_new(j, "parameters", json_integer(model_parameters(s->model)));
@@ -86,8 +86,9 @@ void plan_headline(const Session *s, FILE *to)
     const ModelConfig *c = &s->model->config;
     char budget[BYTES_TEXT], arena[BYTES_TEXT], host[BYTES_TEXT];
 
-    fprintf(to, "%s: %d layers, width %d, %d heads, %" PRId64 " parameters; batch %d of %d, f32, on %s\n",
-            c->name, c->layers, c->width, c->heads, model_parameters(s->model), c->batch, c->seq, s->device);
+    fprintf(to, "%s: %d layers, width %d, %d heads, %" PRId64 " parameters; batch %d of %d, %s, on %s\n",
+            c->name, c->layers, c->width, c->heads, model_parameters(s->model), c->batch, c->seq,
+            type_name(c->dtype), s->device);
     if (s->budget_bytes)
         fprintf(to, "budget %s (%s)", bytes_text(s->budget_bytes, budget),
                 s->options->budget.text ? s->options->budget.text : "what is free, less a margin");

@@ -18,7 +18,10 @@ int session_fail(const Session *s, TideStatus status)
 
 static int open_named(Session *s, const char *device)
 {
-    TideDeviceOptions options = { .link_bytes_per_second = s->options->link * 1e9 };
+    const Options *o = s->options;
+    TideDeviceOptions options = {
+        .link_bytes_per_second = o->link * 1e9, .no_pin = o->no_pin, .no_graph = o->no_graph, .tf32 = o->tf32
+    };
 
     snprintf(s->device, sizeof s->device, "%s", device);
     return tide_open(device, options, &s->tide) ? EXIT_BAD_INPUT : EXIT_DONE;
@@ -42,8 +45,35 @@ static int check_device_options(const Session *s)
     if (cpu && o->dtype && strcmp(o->dtype, "f32"))
         return refuse(o, "--dtype %s: the device %s computes in f32 only; leave --dtype out or use a GPU",
                       o->dtype, s->device);
+    if (cpu && (o->tf32 || o->no_graph || o->no_pin))
+        return refuse(o, "--tf32, --no-graph and --no-pin are for a GPU, but the device is %s", s->device);
     if (!cpu && o->link > 0)
         return refuse(o, "--link slows the copy lanes of the cpu device, but the device is %s", s->device);
+    return EXIT_DONE;
+}
+
+/* The type of that name; f32 if there is none. */
+static TideType type_of(const char *name)
+{
+    for (int i = 0; i < TIDE_TYPE_COUNT; i++)
+        if (strcmp(type_name((TideType)i), name) == 0) return (TideType)i;
+    return TIDE_F32;
+}
+
+/* After the device is known, since a GPU computes in bf16 unless told otherwise. */
+static int set_types(const Session *s, ModelConfig *c)
+{
+    const Options *o = s->options;
+
+    c->dtype = strncmp(s->device, "cpu", 3) == 0 ? TIDE_F32 : TIDE_BF16;
+    if (o->dtype) c->dtype = type_of(o->dtype);
+    if (o->state_dtype) c->state_dtype = type_of(o->state_dtype);
+    if (o->master) c->no_master = strcmp(o->master, "none") == 0;
+    if (!o->grad_dtype) return EXIT_DONE;
+    c->grads = type_of(o->grad_dtype) == TIDE_F32 ? GRADS_F32 : GRADS_NARROW;
+    if (c->grads == GRADS_NARROW && type_of(o->grad_dtype) != c->dtype)
+        return refuse(o, "--grad-dtype %s: gradients are f32 or of the parameters' type, which is %s",
+                      o->grad_dtype, type_name(c->dtype));
     return EXIT_DONE;
 }
 
@@ -131,6 +161,7 @@ int session_open(const Options *o, Session *s)
                       o->policy ? "--policy" : "--force", o->plan);
     rc = open_device(s);
     if (!rc) rc = check_device_options(s);
+    if (!rc) rc = set_types(s, &config);
     if (rc) return rc;
     TideStatus status = model_new(s->tide, &config, &s->model);
     return status ? session_fail(s, status) : apply_forces(s);

@@ -46,10 +46,11 @@ static int report_difference(const Trainer *t, TideTensor parameter, size_t elem
                              const unsigned char *both[2])
 {
     const TideProgram *p = t->session->model->program;
+    TideType type = tide_tensor_type(p, tide_gradient_of(p, parameter));
     float here, there;
 
-    memcpy(&here, both[0] + element * sizeof here, sizeof here);
-    memcpy(&there, both[1] + element * sizeof there, sizeof there);
+    tide_widen(type, both[0] + element * type_bytes(type), 1, &here);
+    tide_widen(type, both[1] + element * type_bytes(type), 1, &there);
     fprintf(stderr,
             "tide train: --verify: the gradient of %s differs at element %zu: %.9g under this plan, %.9g "
             "under the "
@@ -74,7 +75,7 @@ int verify_compare(Trainer *t, const unsigned char *reference, const char *polic
         size_t n = tide_tensor_bytes(p, tide_gradient_of(p, x));
         size_t same = first_difference(bytes + at, reference + at, n);
         if (same < n)
-            rc = report_difference(t, x, same / sizeof(float),
+            rc = report_difference(t, x, same / type_bytes(tide_tensor_type(p, tide_gradient_of(p, x))),
                                    (const unsigned char *[2]){ bytes + at, reference + at });
         at += n;
     }

@@ -76,8 +76,8 @@ enum {
 typedef struct TideLoss { TideTensor losses, dx; } TideLoss;
 TideLoss tide_linear_cross_entropy(TideGraph *g, TideTensor x, TideTensor weight, TideTensor targets,
                                    TideTensor info, TideClasses c, int64_t chunk_rows, bool train);
-/* Rows of logits at a time: a function of the shape alone. */
-int64_t  tide_loss_chunk_rows(int64_t rows, int64_t padded_vocab);
+/* Rows of logits at a time, about so many elements: a function of its arguments alone. */
+int64_t  tide_loss_chunk_rows(int64_t rows, int64_t padded_vocab, int64_t elements);
 #ifdef __cplusplus
 }
 #endif

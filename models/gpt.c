@@ -233,6 +233,7 @@ static void build_sample(Model *m, const Gpt *gpt)
     TideTensor x = forward(&(Pass){ .g = g, .info = m->sample_info }, gpt, m->sample_tokens);
     x = tide_name(g, tide_select_row(g, x, m->sample_info), "row");
     x = tide_linear(g, x, gpt->wte, (TideTensor){ 0 }, (TideRows){ 0 });
+    if (m->config.dtype != TIDE_F32) x = tide_cast(g, x, (TideTensor){ 0 }, TIDE_F32, false);
     m->sample_logits = tide_name(g, x, "logits");
     tide_output(g, m->sample_logits);
 }

@@ -30,54 +30,78 @@ static int64_t elements_in_use(const Model *m, const char *name, TideShape s)
     return shape_elements(s);
 }
 
-static TideStatus write_parameter(const Model *m, TideRun *r, TideTensor x, uint64_t seed, float *values)
-{
-    const char *name = tide_tensor_name(m->program, x);
-    TideShape s = tide_tensor_shape(m->program, x);
-    size_t bytes = tide_tensor_bytes(m->program, x);
+/* Numbers of one tensor at a time: as they are made, and as the tensor stores them. */
+typedef struct Staging {
+    float *values;
+    void *stored;
+} Staging;
 
-    memset(values, 0, bytes);
-    if (s.n > 1)
-        fill_matrix(m, name, seed, values, elements_in_use(m, name, s));
-    else
-        fill_vector(name, values, shape_elements(s));
-    return tide_write(r, x, values, bytes);
+static TideStatus write_values(const Model *m, TideRun *r, TideTensor x, const Staging *s)
+{
+    TideShape shape = tide_tensor_shape(m->program, x);
+
+    tide_narrow(tide_tensor_type(m->program, x), s->values, shape_elements(shape), s->stored);
+    return tide_write(r, x, s->stored, tide_tensor_bytes(m->program, x));
 }
 
-static TideStatus clear_moment(const Model *m, TideRun *r, TideTensor x, const char *suffix, float *values)
+/* The tensor that stands beside a parameter; 0: none. */
+static TideTensor beside(const Model *m, TideTensor x, const char *suffix)
 {
     char name[128];
-    size_t bytes = tide_tensor_bytes(m->program, x);
 
     snprintf(name, sizeof name, "%s%s", tide_tensor_name(m->program, x), suffix);
-    memset(values, 0, bytes);
-    return tide_write(r, tide_tensor_find(m->program, NULL, name), values, bytes);
+    return tide_tensor_find(m->program, NULL, name);
 }
 
-static TideStatus write_all(const Model *m, TideRun *r, uint64_t seed, float *values)
+static TideStatus write_parameter(const Model *m, TideRun *r, TideTensor x, uint64_t seed, const Staging *s)
+{
+    const char *name = tide_tensor_name(m->program, x);
+    TideShape shape = tide_tensor_shape(m->program, x);
+    TideTensor master = beside(m, x, ".master");
+
+    memset(s->values, 0, (size_t)shape_elements(shape) * sizeof *s->values);
+    if (shape.n > 1)
+        fill_matrix(m, name, seed, s->values, elements_in_use(m, name, shape));
+    else
+        fill_vector(name, s->values, shape_elements(shape));
+    if (master.id) TRY(write_values(m, r, master, s));
+    return write_values(m, r, x, s);
+}
+
+static TideStatus clear_moment(const Model *m, TideRun *r, TideTensor moment, const Staging *s)
+{
+    size_t bytes = tide_tensor_bytes(m->program, moment);
+
+    memset(s->stored, 0, bytes);
+    return tide_write(r, moment, s->stored, bytes);
+}
+
+static TideStatus write_all(const Model *m, TideRun *r, uint64_t seed, const Staging *s)
 {
     for (int i = 0; i < tide_parameter_count(m->program); i++) {
         TideTensor x = tide_parameter_at(m->program, i);
-        TRY(write_parameter(m, r, x, seed, values));
-        TRY(clear_moment(m, r, x, ".m", values));
-        TRY(clear_moment(m, r, x, ".v", values));
+        TRY(write_parameter(m, r, x, seed, s));
+        TRY(clear_moment(m, r, beside(m, x, ".m"), s));
+        TRY(clear_moment(m, r, beside(m, x, ".v"), s));
     }
     return TIDE_OK;
 }
 
 TideStatus model_init(const Model *m, TideRun *r, uint64_t seed)
 {
-    size_t most = 0;
+    int64_t most = 0;
 
     for (int i = 0; i < tide_parameter_count(m->program); i++) {
-        size_t bytes = tide_tensor_bytes(m->program, tide_parameter_at(m->program, i));
-        if (bytes > most) most = bytes;
+        int64_t n = shape_elements(tide_tensor_shape(m->program, tide_parameter_at(m->program, i)));
+        if (n > most) most = n;
     }
-    float *values = malloc(most);
-    if (!values)
-        return tide_fail(tide_program_device(m->program), TIDE_NO_MEMORY,
-                         "no memory for %zu bytes of starting weights", most);
-    TideStatus status = write_all(m, r, seed, values);
-    free(values);
+    size_t bytes = (size_t)most * sizeof(float);
+    Staging s = { malloc(bytes), malloc(bytes) };
+    TideStatus status = s.values && s.stored ? write_all(m, r, seed, &s) : TIDE_NO_MEMORY;
+    if (status == TIDE_NO_MEMORY)
+        tide_fail(tide_program_device(m->program), status,
+                  "no memory for twice %zu bytes of starting weights", bytes);
+    free(s.values);
+    free(s.stored);
     return status;
 }

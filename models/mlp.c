@@ -27,6 +27,7 @@ static TideTensor forward(TideGraph *g, const Mlp *mlp, const ModelConfig *c, Ti
 {
     char name[32];
 
+    if (c->dtype != TIDE_F32) x = tide_name(g, tide_cast(g, x, (TideTensor){ 0 }, c->dtype, false), "x.cast");
     for (int i = 0; i < c->layers; i++) {
         snprintf(name, sizeof name, "block%d", i);
         tide_layer_begin(g, name);

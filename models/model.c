@@ -107,6 +107,19 @@ static void check_numbers(const ModelConfig *c, TideGraph *g)
     }
 }
 
+static void check_types(const ModelConfig *c, TideGraph *g)
+{
+    const Tide *t = tide_program_device(tide_graph_program(g));
+
+    if (c->dtype == TIDE_I32 || !tide_has_type(t, c->dtype))
+        graph_refuse(g, "the device does not compute in %s; leave dtype at f32", type_name(c->dtype));
+    if (c->state_dtype != TIDE_F32 && c->state_dtype != TIDE_BF16)
+        graph_refuse(g, "state-dtype is %s; moments are f32 or bf16", type_name(c->state_dtype));
+    if (!tide_has_type(t, c->state_dtype))
+        graph_refuse(g, "the device does not compute in %s; leave state-dtype at f32",
+                     type_name(c->state_dtype));
+}
+
 /* ---- Building ------------------------------------------------------------- */
 
 static void fill_defaults(ModelConfig *c, const Family *f)
@@ -118,12 +131,23 @@ static void fill_defaults(ModelConfig *c, const Family *f)
 }
 
 /* After the checks, because it multiplies. */
-static void fill_loss_chunk(ModelConfig *c)
+static void fill_loss_chunk(ModelConfig *c, const TideGraph *g)
 {
     int64_t rows = (int64_t)c->batch * c->seq;
 
-    if (!c->loss_chunk) c->loss_chunk = tide_loss_chunk_rows(rows, c->padded_vocab);
+    if (!c->loss_chunk) c->loss_chunk = tide_loss_chunk_rows(rows, c->padded_vocab, graph_block_elements(g));
     if (c->loss_chunk > rows) c->loss_chunk = rows;
+}
+
+static ParamTypes types_of(const ModelConfig *c)
+{
+    bool narrow = c->dtype != TIDE_F32, wide_grads = c->grads == GRADS_F32;
+
+    if (c->grads == GRADS_DEFAULT) wide_grads = c->accum > 1;
+    return (ParamTypes){ .parameter = c->dtype,
+                         .gradient = wide_grads ? TIDE_F32 : c->dtype,
+                         .moment = c->state_dtype,
+                         .master = narrow && !c->no_master };
 }
 
 static TideStatus build(Model *m, const Family *f)
@@ -133,11 +157,12 @@ static TideStatus build(Model *m, const Family *f)
     m->eval = tide_graph_new(m->program, "eval");
     check_sizes(&m->config, m->micro);
     check_numbers(&m->config, m->micro);
+    check_types(&m->config, m->micro);
     f->check(&m->config, m->micro);
     TRY(tide_program_check(m->program));
 
-    fill_loss_chunk(&m->config);
-    Params s = params_new(m->program, m->config.accum > 1);
+    fill_loss_chunk(&m->config, m->micro);
+    Params s = params_new(m->program, types_of(&m->config), m->config.accum > 1);
     if (!f->build(m, &s)) return TIDE_NO_MEMORY;
     optim_adamw(m, &s);
     return tide_program_check(m->program);

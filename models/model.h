@@ -5,6 +5,9 @@
 #include "runtime/tide.h"
 #include "kernels/ops.h"
 
+/* The default is the type of the parameters, and f32 where micro-steps add up. */
+typedef enum ModelGrads { GRADS_DEFAULT, GRADS_F32, GRADS_NARROW } ModelGrads;
+
 typedef struct ModelConfig {
     char    name[64];
     char    family[16];            /* "gpt", "mlp": a row of the table in model.c            */
@@ -15,6 +18,11 @@ typedef struct ModelConfig {
     bool    no_bias;               /* no biases in linear layers and layernorms              */
     bool    gelu_erf;              /* else the tanh approximation                            */
     int64_t loss_chunk;            /* rows of logits at a time; 0: tide_loss_chunk_rows()    */
+    /* precision; zero is f32 throughout */
+    TideType    dtype;             /* of parameters and activations                          */
+    TideType    state_dtype;       /* of Adam's moments: f32 or bf16                         */
+    ModelGrads  grads;             /* of gradients                                           */
+    bool        no_master;         /* narrow parameters have no f32 copy: they are rounded by chance */
     /* training */
     int     accum;                 /* micro-steps of an update; 0 means 1                    */
     float   beta1, beta2, eps, weight_decay, clip; /* clip 0: none */

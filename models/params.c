@@ -4,20 +4,30 @@
 
 static const char *const group_names[] = { [GROUP_DECAY] = "decay", [GROUP_PLAIN] = "plain" };
 
-static TideTensor flat(const Params *s, const char *what, int group, TideKind kind)
+typedef struct FlatSpec {
+    const char *what;
+    TideKind kind;
+    TideType type;
+} FlatSpec;
+
+static TideTensor flat(const Params *s, int group, FlatSpec spec)
 {
     char name[64];
 
-    snprintf(name, sizeof name, "%s.%s", what, group_names[group]);
-    return tide_flat(s->program, name, kind, TIDE_F32);
+    snprintf(name, sizeof name, "%s.%s", spec.what, group_names[group]);
+    return tide_flat(s->program, name, spec.kind, spec.type);
 }
 
 static ParamGroup group_new(const Params *s, int group)
 {
-    return (ParamGroup){ .parameter = flat(s, "parameters", group, TIDE_PARAMETER),
-                         .gradient = flat(s, "gradients", group, TIDE_GRADIENT),
-                         .m = flat(s, "m", group, TIDE_STATE),
-                         .v = flat(s, "v", group, TIDE_STATE) };
+    const ParamTypes *t = &s->types;
+    ParamGroup g = { .parameter = flat(s, group, (FlatSpec){ "parameters", TIDE_PARAMETER, t->parameter }),
+                     .gradient = flat(s, group, (FlatSpec){ "gradients", TIDE_GRADIENT, t->gradient }),
+                     .m = flat(s, group, (FlatSpec){ "m", TIDE_STATE, t->moment }),
+                     .v = flat(s, group, (FlatSpec){ "v", TIDE_STATE, t->moment }) };
+
+    if (t->master) g.master = flat(s, group, (FlatSpec){ "masters", TIDE_STATE, TIDE_F32 });
+    return g;
 }
 
 static TideTensor view(const Params *s, TideTensor of, const char *name, TideShape shape)
@@ -33,9 +43,9 @@ static TideTensor view_of(const Params *s, TideTensor of, const char *name, cons
     return view(s, of, text, shape);
 }
 
-Params params_new(TideProgram *p, bool accumulate)
+Params params_new(TideProgram *p, ParamTypes types, bool accumulate)
 {
-    Params s = { .program = p, .accumulate = accumulate };
+    Params s = { .program = p, .types = types, .accumulate = accumulate };
 
     s.loss_flat = tide_flat(p, "loss_sum.flat", TIDE_STATE, TIDE_F32);
     s.loss = view(&s, s.loss_flat, "loss_sum", (TideShape){ 1, { 1 } });
@@ -52,6 +62,7 @@ TideTensor params_add(Params *s, const char *name, TideShape shape)
     TideTensor gradient = view_of(s, g->gradient, name, "grad", shape);
     view_of(s, g->m, name, "m", shape);
     view_of(s, g->v, name, "v", shape);
+    if (g->master.id) view_of(s, g->master, name, "master", shape);
     tide_set_gradient(s->program, parameter, gradient, s->accumulate);
     return parameter;
 }

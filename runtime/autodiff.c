@@ -45,15 +45,76 @@ TideTensor tide_grad(const TideGraph *g, TideTensor x)
     return (TideTensor){ g->grads[x.id] };
 }
 
+/* ---- Gradients of parameters ------------------------------------------------- */
+
+/* The f32 sum that stands for a gradient; 0: none. */
+static int gathered(const TideGraph *g, int gradient)
+{
+    for (int i = 0; i < g->n_gathers; i++)
+        if (g->gathers[i].gradient == gradient) return g->gathers[i].sum;
+    return 0;
+}
+
+/* The node that wrote the gradient, or added to it, writes the sum for the first time instead. */
+static void redirect(Node *n, int gradient, int sum)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i].id == gradient) n->in[i].id = 0;
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i].id == gradient) n->out[i].id = sum;
+}
+
+/* A second node wants to add to a narrow gradient: from here on they add in f32. */
+static int gather(TideGraph *g, int gradient, int writer)
+{
+    const Tensor *dx = g->program->tensors[gradient];
+    Tensor sum = { .type = TIDE_F32,
+                   .kind = TIDE_OTHER,
+                   .shape = dx->shape,
+                   .graph = g->index,
+                   .bytes = (size_t)shape_elements(dx->shape) * type_bytes(TIDE_F32),
+                   .name = program_format(g->program, "%s.sum", dx->name) };
+
+    if (!program_grow(g->program, &g->gathers, g->n_gathers, sizeof *g->gathers)) {
+        free(sum.name);
+        return 0;
+    }
+    int id = program_add_tensor(g->program, sum);
+    if (!id) return 0;
+    redirect(g->nodes[writer], gradient, id);
+    g->gathers[g->n_gathers++] = (Gather){ gradient, id };
+    return id;
+}
+
 TideTensor graph_param_grad(TideGraph *g, TideTensor parameter, bool *add)
 {
     const Tensor *x = graph_tensor(g, parameter);
 
     *add = false;
     if (!x || !x->gradient) return (TideTensor){ 0 };
-    *add = g->program->tensors[x->gradient]->accumulate || graph_producer(g, x->gradient) >= 0;
-    return (TideTensor){ x->gradient };
+    const Tensor *dx = g->program->tensors[x->gradient];
+    int sum = gathered(g, x->gradient), writer = graph_producer(g, x->gradient);
+
+    if (!sum && writer >= 0 && dx->type != TIDE_F32) sum = gather(g, x->gradient, writer);
+    *add = sum || writer >= 0 || dx->accumulate;
+    return (TideTensor){ sum ? sum : x->gradient };
 }
+
+static void round_gathered(TideGraph *g)
+{
+    int n = g->n_gathers;
+
+    g->n_gathers = 0;
+    for (int i = 0; i < n; i++) {
+        const Gather *a = &g->gathers[i];
+        const Tensor *dx = g->program->tensors[a->gradient];
+        g->prefix = dx->name;
+        tide_cast(g, (TideTensor){ a->sum }, (TideTensor){ a->gradient }, dx->type, dx->accumulate);
+    }
+    g->prefix = NULL;
+}
+
+/* ---- The walk ------------------------------------------------------------------ */
 
 /* Mark what depends on a parameter that has a gradient. */
 static void mark_wanted(TideGraph *g, int n_nodes)
@@ -114,4 +175,5 @@ void tide_backward(TideGraph *g, TideTensor y, TideTensor dy)
     for (int i = n_nodes - 1; i >= 0 && !g->program->status; i--)
         if (!g->nodes[i]->again && g->nodes[i]->phase == PHASE_FORWARD) back_through(g, g->nodes[i]);
     g->layer = layer;
+    if (!g->program->status) round_gathered(g);
 }

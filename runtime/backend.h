@@ -54,6 +54,8 @@ typedef struct Backend {
     size_t               alignment; /* of every slot, a power of two */
     const Kernel *const *kernels;   /* indexed by OpDesc.id          */
     unsigned             types;     /* bit 1 << TideType: dtypes that its kernels have */
+    int64_t              block_elements; /* of a block of rows that is worth a node: fewer waste time, more
+                                          * only memory */
 
     TideStatus (*open)(int ordinal, TideDeviceOptions options, Device **out);
     void       (*close)(Device *d);

@@ -57,7 +57,8 @@ static void find_crossing(const Facts *f, const int *layer_of, int layers_each, 
         for (int j = 0; j < n->n_in; j++) {
             int producer = p->tensors[n->in[j]].producer;
             if (producer == NO_NODE || producer >= p->turn) continue;
-            if (layer_of[producer] / layers_each != layer_of[f->order[i]] / layers_each) crosses[n->in[j]] = true;
+            if (layer_of[producer] / layers_each != layer_of[f->order[i]] / layers_each)
+                crosses[n->in[j]] = true;
         }
     }
 }

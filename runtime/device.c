@@ -76,6 +76,11 @@ TideStatus tide_open(const char *device, TideDeviceOptions options, Tide **out)
     return open_backend(t, device, options);
 }
 
+bool tide_has_type(const Tide *t, TideType type)
+{
+    return t->backend->types & 1u << type;
+}
+
 void tide_close(Tide *t)
 {
     if (t && t->backend) t->backend->close(t->device);

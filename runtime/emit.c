@@ -13,28 +13,34 @@ enum { NO_SLOT = -1, NO_OP = -1 };
 /* A run or a copy. */
 typedef struct Op {
     StepKind kind;
-    Lane     lane;
-    int      node, first_arg, src, dst;
-    double   seconds, bytes;          /* predicted; bytes only of copies between the lanes' ends      */
-    int      rank;                    /* how many ops of its lane are over when it is, itself included */
-    int      known[LANE_COUNT];       /* how many ops of each lane are surely over when it is          */
-    int      waits[LANE_COUNT];       /* op of that lane to wait for before this one; NO_OP            */
-    int      event;                   /* recorded behind it; -1: nobody waits for it                   */
+    Lane lane;
+    int node, first_arg, src, dst;
+    double seconds, bytes; /* predicted; bytes only of copies between the lanes' ends      */
+    int rank;              /* how many ops of its lane are over when it is, itself included */
+    int known[LANE_COUNT]; /* how many ops of each lane are surely over when it is          */
+    int waits[LANE_COUNT]; /* op of that lane to wait for before this one; NO_OP            */
+    int event;             /* recorded behind it; -1: nobody waits for it                   */
 } Op;
 
-typedef struct Touch { int last[LANE_COUNT]; int writer; bool born; } Touch;
+typedef struct Touch {
+    int last[LANE_COUNT];
+    int writer;
+    bool born;
+} Touch;
 
 typedef struct Emitter {
-    Emission  m;
+    Emission m;
     const Problem *problem;
-    Emitted  *out;
-    Section  *section;
-    int      *slot_of_stay; /* [n_stays], NO_SLOT */
-    Op       *ops;          int n_ops;
-    Touch    *touch;        /* [n_slots]          */
-    int      *born;         int n_born; /* device slots that were written or live from the start, in turn */
-    int      *op_at[LANE_COUNT], n_lane[LANE_COUNT]; /* ops of each lane, by rank - 1 */
-    Pool      pool;
+    Emitted *out;
+    Section *section;
+    int *slot_of_stay; /* [n_stays], NO_SLOT */
+    Op *ops;
+    int n_ops;
+    Touch *touch; /* [n_slots]          */
+    int *born;
+    int n_born; /* device slots that were written or live from the start, in turn */
+    int *op_at[LANE_COUNT], n_lane[LANE_COUNT]; /* ops of each lane, by rank - 1 */
+    Pool pool;
 } Emitter;
 
 /* ---- Slots --------------------------------------------------------------- */
@@ -183,7 +189,8 @@ static void needs_of_write(Emitter *e, int slot, int *needs)
     need(needs, t->last);
     if (t->born || s->space != SPACE_DEVICE) return;
     for (int i = 0; i < e->n_born; i++)
-        if (e->born[i] != slot && share_bytes(s, &e->section->slots[e->born[i]])) need(needs, e->touch[e->born[i]].last);
+        if (e->born[i] != slot && share_bytes(s, &e->section->slots[e->born[i]]))
+            need(needs, e->touch[e->born[i]].last);
 }
 
 static void needs_of_read(const Emitter *e, int slot, int *needs)
@@ -352,7 +359,8 @@ static bool make_room(Emitter *e)
     e->touch = pool_new(&e->pool, slots, sizeof *e->touch);
     e->born = pool_new(&e->pool, slots, sizeof *e->born);
     for (int l = 0; l < LANE_COUNT; l++) e->op_at[l] = pool_new(&e->pool, ops, sizeof(int));
-    if (e->pool.failed || !section->slots || !section->steps || !section->spans || !section->args) return false;
+    if (e->pool.failed || !section->slots || !section->steps || !section->spans || !section->args)
+        return false;
     for (int i = 0; i < s->n_stays; i++) e->slot_of_stay[i] = NO_SLOT;
     return true;
 }

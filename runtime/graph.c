@@ -62,6 +62,7 @@ void graph_free(TideGraph *g)
     free(g->name);
     free(g->grads);
     free(g->wanted);
+    free(g->gathers);
     free(g);
 }
 
@@ -72,6 +73,10 @@ TideProgram *tide_graph_program(const TideGraph *g)
 int tide_graph_index(const TideGraph *g)
 {
     return g->index;
+}
+int64_t graph_block_elements(const TideGraph *g)
+{
+    return g->program->tide->backend->block_elements;
 }
 void graph_phase(TideGraph *g, Phase phase)
 {

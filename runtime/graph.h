@@ -27,6 +27,10 @@ struct TideProgram {
     char        mistake[512];
 };
 
+/* A gradient narrower than f32 that several nodes of a graph add to: they add in f32, and
+ * tide_backward() rounds the sum once. */
+typedef struct Gather { int gradient, sum; } Gather;
+
 struct TideGraph {
     TideProgram *program;
     int          index;  /* in program->graphs */
@@ -41,6 +45,8 @@ struct TideGraph {
     int         *grads;  /* [n_grads] by tensor id: its gradient, 0: none known */
     int          n_grads;
     bool        *wanted; /* [n_grads] by tensor id, while tide_backward() runs */
+    Gather      *gathers; /* [n_gathers] not yet rounded */
+    int          n_gathers;
 };
 
 static inline const Tensor *program_tensor(const TideProgram *p, int id) { return id ? p->tensors[id] : NULL; }

@@ -3,7 +3,9 @@
 #include "runtime/holding.h"
 
 /* First nodes of a graph that read and that write a tensor, or bytes of it; INT_MAX: none. */
-typedef struct Access { int read, write; } Access;
+typedef struct Access {
+    int read, write;
+} Access;
 
 static void earlier(int *first, int node)
 {

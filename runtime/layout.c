@@ -15,7 +15,8 @@ TideStatus layout_new(const Facts *f, Layout **out)
 
     *out = NULL;
     if (!l) return TIDE_NO_MEMORY;
-    for (int i = 0; i < p->n_nodes; i++) stays += (1 + (size_t)p->nodes[i].n_out) * ((size_t)p->nodes[i].n_out + 1);
+    for (int i = 0; i < p->n_nodes; i++)
+        stays += (1 + (size_t)p->nodes[i].n_out) * ((size_t)p->nodes[i].n_out + 1);
     l->facts = f;
     l->offsets = pool_new(&l->pool, stays, sizeof *l->offsets);
     l->span_of = pool_new(&l->pool, stays, sizeof *l->span_of);
@@ -89,13 +90,16 @@ TideStatus layout_place(Layout *l, const Schedule *s, size_t enough)
     l->n_spans = 0;
     add_static(l, s, s->stay_of);
     add_stays(l, s);
-    Placing how = { .alignment = l->facts->problem->alignment, .enough = enough, .iterations = orders_for(l->n_spans) };
+    Placing how = { .alignment = l->facts->problem->alignment,
+                    .enough = enough,
+                    .iterations = orders_for(l->n_spans) };
     l->height = spans_place(l->spans, l->n_spans, how);
     if (l->height == SIZE_MAX) return TIDE_NO_MEMORY;
     if (l->height < l->facts->problem->static_bytes) l->height = l->facts->problem->static_bytes;
     for (int i = 0; i < s->n_stays; i++) {
         const Stay *x = &s->stays[i];
-        l->offsets[i] = x->fixed ? l->facts->problem->tensors[x->tensor].offset : l->spans[l->span_of[i]].offset;
+        l->offsets[i] =
+            x->fixed ? l->facts->problem->tensors[x->tensor].offset : l->spans[l->span_of[i]].offset;
     }
     return TIDE_OK;
 }

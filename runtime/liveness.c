@@ -18,7 +18,8 @@ static void find_uses(Facts *f)
     const Problem *p = f->problem;
 
     for (int t = 0; t < p->n_tensors; t++)
-        f->uses[t] = (Uses){ .first = NO_NODE, .last = NO_NODE, .last_forward = NO_NODE, .first_backward = NO_NODE };
+        f->uses[t] =
+            (Uses){ .first = NO_NODE, .last = NO_NODE, .last_forward = NO_NODE, .first_backward = NO_NODE };
     for (int i = 0; i < p->n_nodes; i++) {
         const CostNode *n = &p->nodes[i];
         if (n->again) continue;
@@ -94,7 +95,8 @@ static void count_bytes(Facts *f)
     for (int t = 0; t < p->n_tensors; t++) {
         const CostTensor *x = &p->tensors[t];
         if (x->fixed) f->always -= x->bytes;
-        if (x->input || x->output) f->stage_bytes += align_up(x->bytes, p->alignment) * (size_t)(x->input + x->output);
+        if (x->input || x->output)
+            f->stage_bytes += align_up(x->bytes, p->alignment) * (size_t)(x->input + x->output);
     }
 }
 

@@ -7,12 +7,12 @@
 
 typedef struct Clock {
     Evaluator *e;
-    Schedule  *s;
-    size_t     limit;
-    double     now;          /* on the compute lane                                            */
-    double     out_free;     /* when the lane out is free                                      */
-    int        oldest, made; /* transfers [oldest, made) are produced and lie on the device yet */
-    size_t     extra;        /* their bytes, of those that need no longer lie there             */
+    Schedule *s;
+    size_t limit;
+    double now;       /* on the compute lane                                            */
+    double out_free;  /* when the lane out is free                                      */
+    int oldest, made; /* transfers [oldest, made) are produced and lie on the device yet */
+    size_t extra;     /* their bytes, of those that need no longer lie there             */
 } Clock;
 
 static double copy_seconds(const Schedule *s, const Transfer *x, double bytes_per_second)
@@ -122,7 +122,8 @@ static void choose_backs(Evaluator *e, size_t limit)
         Transfer *x = &s->transfers[s->fetches[k]];
         size_t bytes = s->stays[x->in_stay].bytes;
         int wish = x->back > before ? x->back : before, at = x->need;
-        while (at > wish && s->live[at - 1] <= limit && bytes <= limit - s->live[at - 1]) s->live[--at] += bytes;
+        while (at > wish && s->live[at - 1] <= limit && bytes <= limit - s->live[at - 1])
+            s->live[--at] += bytes;
         x->back = before = at;
     }
 }

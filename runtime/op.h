@@ -101,7 +101,9 @@ bool       graph_wants_grad(const TideGraph *g, TideTensor x);
 
 /* While OpDesc.grad runs: where the gradient of a parameter goes. *add tells
  * whether to add to what is there or to write it for the first time; the next
- * call for that parameter will say true. Returns 0 if it has no gradient. */
+ * call for that parameter will say true. Returns 0 if it has no gradient. Where
+ * several nodes add to a narrow gradient this is a sum in f32, also for the node
+ * that was appended first, and tide_backward() rounds it once. */
 TideTensor graph_param_grad(TideGraph *g, TideTensor parameter, bool *add);
 
 /* While OpDesc.grad runs: take what other uses of x already gave to its gradient
@@ -120,14 +122,19 @@ void       graph_refuse(TideGraph *g, const char *format, ...) __attribute__((fo
 /* Leave a message with t and return status. */
 TideStatus tide_fail(Tide *t, TideStatus status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* Elements of a block of rows that is worth a node on the device: its Backend.block_elements. */
+int64_t    graph_block_elements(const TideGraph *g);
+
 /* Elements and bytes of a shape, types. Cannot fail. */
 int64_t    shape_elements(TideShape s);
 size_t     type_bytes(TideType t);
 const char *type_name(TideType t);
 
-/* The only op that the runtime itself appends: the sum of two gradients. It is
- * declared here so that the one dependency upwards is written down. */
+/* The only ops that the runtime itself appends: the sum of two gradients, and the rounding of a
+ * gradient that was summed in f32. They are declared here so that the one dependency upwards is
+ * written down. */
 TideTensor tide_add(TideGraph *g, TideTensor a, TideTensor b);
+TideTensor tide_cast(TideGraph *g, TideTensor x, TideTensor y, TideType type, bool add);
 #ifdef __cplusplus
 }
 #endif

@@ -12,28 +12,35 @@
 typedef enum Fit { FIRST_FIT, BEST_FIT, FIT_COUNT } Fit;
 
 /* A span that was placed, in one piece so that looking for a gap walks through memory in order. */
-typedef struct Block { int lower, upper; size_t from, to; } Block;
+typedef struct Block {
+    int lower, upper;
+    size_t from, to;
+} Block;
 
 typedef struct Placer {
-    Span   *spans;
-    int     n;
+    Span *spans;
+    int n;
     Placing how;
-    int    *order, *best_order; /* [n_free]: spans that are not fixed, in turn         */
-    int     n_free;
-    Block  *blocks;             /* [n_placed]: what lies somewhere, by offset          */
-    int     n_placed, n_fixed;  /* fixed spans are the same for every order            */
-    Block  *fixed;              /* [n_fixed]: fixed spans, by offset                   */
-    size_t *best;               /* [n]: offsets of the lowest placement found          */
-    size_t  height, bound, fixed_height;
-    Fit     fit;                /* of the lowest placement found                       */
+    int *order, *best_order; /* [n_free]: spans that are not fixed, in turn         */
+    int n_free;
+    Block *blocks;         /* [n_placed]: what lies somewhere, by offset          */
+    int n_placed, n_fixed; /* fixed spans are the same for every order            */
+    Block *fixed;          /* [n_fixed]: fixed spans, by offset                   */
+    size_t *best;          /* [n]: offsets of the lowest placement found          */
+    size_t height, bound, fixed_height;
+    Fit fit; /* of the lowest placement found                       */
     uint64_t random;
-    double  until;
-    Pool    pool;
+    double until;
+    Pool pool;
 } Placer;
 
 /* ---- Bound --------------------------------------------------------------- */
 
-typedef struct Change { int at; bool begin; size_t bytes; } Change;
+typedef struct Change {
+    int at;
+    bool begin;
+    size_t bytes;
+} Change;
 
 static int compare_changes(const void *a, const void *b)
 {
@@ -137,7 +144,10 @@ static void place_fixed(Placer *p)
 
 /* ---- Orders -------------------------------------------------------------- */
 
-typedef struct Key { double value; int span; } Key;
+typedef struct Key {
+    double value;
+    int span;
+} Key;
 
 static int compare_keys(const void *a, const void *b)
 {
@@ -169,8 +179,11 @@ static double by_start(const Span *s)
 }
 
 /* The orders that are tried first, each with a fit. */
-static const struct { double (*key)(const Span *); Fit fit; } first_orders[] = {
-    { by_lifetime, FIRST_FIT }, { by_size, FIRST_FIT }, { by_area, FIRST_FIT },   { by_weight, FIRST_FIT },
+static const struct {
+    double (*key)(const Span *);
+    Fit fit;
+} first_orders[] = {
+    { by_lifetime, FIRST_FIT }, { by_size, FIRST_FIT }, { by_area, FIRST_FIT },    { by_weight, FIRST_FIT },
     { by_start, FIRST_FIT },    { by_size, BEST_FIT },  { by_lifetime, BEST_FIT },
 };
 enum { N_FIRST = sizeof first_orders / sizeof *first_orders };

@@ -55,7 +55,9 @@ TideStatus place_buffers(Buffers b, int64_t capacity, double seconds, Placed *ou
     double began = wall_clock();
     Span *spans = calloc((size_t)b.n + 1, sizeof *spans);
     int64_t *moments = calloc(2 * (size_t)b.n + 1, sizeof *moments);
-    Placing how = { .alignment = 1, .enough = (size_t)capacity, .iterations = seconds > 0 ? LONG_MAX : ORDERS,
+    Placing how = { .alignment = 1,
+                    .enough = (size_t)capacity,
+                    .iterations = seconds > 0 ? LONG_MAX : ORDERS,
                     .seconds = seconds };
     TideStatus status = spans && moments ? TIDE_OK : TIDE_NO_MEMORY;
 

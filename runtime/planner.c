@@ -39,7 +39,8 @@ static void choose_homes(Planner *pl)
 {
     static const TideKind kinds[] = { TIDE_PARAMETER, TIDE_STATE, TIDE_GRADIENT };
     const TideProgram *p = pl->program;
-    size_t alignment = p->tide->backend->alignment > HOME_ALIGNMENT ? p->tide->backend->alignment : HOME_ALIGNMENT;
+    size_t alignment =
+        p->tide->backend->alignment > HOME_ALIGNMENT ? p->tide->backend->alignment : HOME_ALIGNMENT;
 
     for (int id = 0; id < p->n_tensors; id++) pl->homes[id] = SIZE_MAX;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
@@ -57,7 +58,8 @@ static TideStatus describe_graph(Planner *pl, int i)
 
     w->graph = pl->program->graphs[i];
     TRY(problem_from_graph(w->graph, pl->profile, pl->homes, pl->static_bytes, &w->problem));
-    TideStatus status = facts_new(w->problem, (Limits){ pl->budget.no_recompute, pl->budget.no_offload }, &w->facts);
+    TideStatus status =
+        facts_new(w->problem, (Limits){ pl->budget.no_recompute, pl->budget.no_offload }, &w->facts);
     if (!status) status = evaluator_new(w->facts, &w->evaluator);
     if (!status) status = layout_new(w->facts, &w->layout);
     if (status) return no_memory(pl->program);
@@ -73,12 +75,13 @@ static TideStatus check_forced(const Planner *pl)
     for (int i = 0; i < f->n_choices; i++) {
         const CostTensor *x = &f->problem->tensors[f->choices[i]];
         if (x->forced == TIDE_AUTO || fate_is_allowed(f, f->choices[i], x->forced)) continue;
-        return tide_fail(pl->program->tide, TIDE_NO_PLAN,
-                         "%s is forced to %s, which cannot be: %s; force it to another fate or allow this one", x->name,
-                         fate_names[x->forced],
-                         x->forced == TIDE_OFFLOAD    ? "offloading is off or there is no link"
-                         : pl->budget.no_recompute    ? "recomputing is off"
-                                                      : "the node that makes it may run only once");
+        return tide_fail(
+            pl->program->tide, TIDE_NO_PLAN,
+            "%s is forced to %s, which cannot be: %s; force it to another fate or allow this one", x->name,
+            fate_names[x->forced],
+            x->forced == TIDE_OFFLOAD ? "offloading is off or there is no link"
+            : pl->budget.no_recompute ? "recomputing is off"
+                                      : "the node that makes it may run only once");
     }
     return TIDE_OK;
 }
@@ -173,7 +176,9 @@ static TideStatus write_homes(const Planner *pl, TidePlan *plan)
 static TideStatus write_section(Planner *pl, int i, TidePlan *plan, Emitted *e)
 {
     const GraphWork *w = &pl->work[i];
-    Emission m = { .graph = w->graph, .schedule = w->evaluator->schedule, .offsets = w->layout->offsets,
+    Emission m = { .graph = w->graph,
+                   .schedule = w->evaluator->schedule,
+                   .offsets = w->layout->offsets,
                    .stage = plan->arena_bytes[SPACE_STAGE] };
 
     if (section_emit(m, e)) return no_memory(pl->program);
@@ -298,7 +303,8 @@ static void name_largest(const Schedule *s, int at, char *text, size_t size)
         for (int i = 0; i < s->n_stays; i++) {
             const Stay *x = &s->stays[i];
             bool here = !x->fixed && x->from <= at && at <= x->to;
-            bool after = named < 0 || x->bytes < s->stays[named].bytes || (x->bytes == s->stays[named].bytes && i > named);
+            bool after = named < 0 || x->bytes < s->stays[named].bytes ||
+                         (x->bytes == s->stays[named].bytes && i > named);
             if (here && after && (best < 0 || x->bytes > s->stays[best].bytes)) best = i;
         }
         if (best < 0) return;
@@ -312,10 +318,11 @@ static void name_largest(const Schedule *s, int at, char *text, size_t size)
 
 static TideStatus refuse_host(const Planner *pl)
 {
-    return tide_fail(pl->program->tide, TIDE_NO_PLAN,
-                     "no plan fits the host budget of %zu bytes of pinned memory: inputs and outputs take %zu bytes "
-                     "of it, and what the policy or a forced fate offloads does not fit the rest",
-                     pl->budget.host_bytes, 2 * pl->stage_bytes);
+    return tide_fail(
+        pl->program->tide, TIDE_NO_PLAN,
+        "no plan fits the host budget of %zu bytes of pinned memory: inputs and outputs take %zu bytes "
+        "of it, and what the policy or a forced fate offloads does not fit the rest",
+        pl->budget.host_bytes, 2 * pl->stage_bytes);
 }
 
 static TideStatus refuse(Planner *pl, size_t *least)
@@ -329,17 +336,19 @@ static TideStatus refuse(Planner *pl, size_t *least)
     if (!keep) return no_memory(pl->program);
     if (!pl->least.found) return refuse_host(pl);
     if (least) *least = found;
-    Score score = graph ? evaluate(w->evaluator, keep, SIZE_MAX) : evaluate(w->evaluator, pl->least.fates, pl->least.live_limit);
+    Score score = graph ? evaluate(w->evaluator, keep, SIZE_MAX)
+                        : evaluate(w->evaluator, pl->least.fates, pl->least.live_limit);
     const Schedule *s = w->evaluator->schedule;
     if (s->n_runs) name_largest(s, score.peak_at, names, sizeof names);
-    return tide_fail(pl->program->tide, TIDE_NO_PLAN,
-                     "no plan%s%s fits %s (%zu bytes): parameters, gradients and states take %s; the least budget found "
-                     "is %zu bytes (%s), set by node %s of graph %s (%s); no plan at all can take less than %s",
-                     pl->budget.policy ? " of policy " : "", pl->budget.policy ? policy_names[pl->budget.policy] : "",
-                     size_text(pl->budget.device_bytes, budget), pl->budget.device_bytes,
-                     size_text(pl->static_bytes, fixed), found, size_text(found, lowest),
-                     s->n_runs ? w->problem->nodes[s->runs[score.peak_at].node].name : "-", w->graph->name, names,
-                     size_text(pl->bound, proven));
+    return tide_fail(
+        pl->program->tide, TIDE_NO_PLAN,
+        "no plan%s%s fits %s (%zu bytes): parameters, gradients and states take %s; the least budget found "
+        "is %zu bytes (%s), set by node %s of graph %s (%s); no plan at all can take less than %s",
+        pl->budget.policy ? " of policy " : "", pl->budget.policy ? policy_names[pl->budget.policy] : "",
+        size_text(pl->budget.device_bytes, budget), pl->budget.device_bytes,
+        size_text(pl->static_bytes, fixed), found, size_text(found, lowest),
+        s->n_runs ? w->problem->nodes[s->runs[score.peak_at].node].name : "-", w->graph->name, names,
+        size_text(pl->bound, proven));
 }
 
 static bool host_is_too_small(const Planner *pl)
@@ -347,7 +356,8 @@ static bool host_is_too_small(const Planner *pl)
     return pl->budget.host_bytes && pl->budget.host_bytes < 2 * pl->stage_bytes;
 }
 
-TideStatus tide_plan_make(const TideProgram *p, const TideProfile *f, TideBudget b, TidePlan **out, size_t *least)
+TideStatus tide_plan_make(const TideProgram *p, const TideProfile *f, TideBudget b, TidePlan **out,
+                          size_t *least)
 {
     double began = wall_clock();
     Planner *pl;
@@ -384,7 +394,8 @@ static TideStatus sweep(Planner *pl, const TideBudget *budgets, int n, TidePlan 
     return TIDE_OK;
 }
 
-TideStatus plan_sweep(const TideProgram *p, const TideProfile *f, const TideBudget *budgets, int n, TidePlan **plans)
+TideStatus plan_sweep(const TideProgram *p, const TideProfile *f, const TideBudget *budgets, int n,
+                      TidePlan **plans)
 {
     Planner *pl;
 

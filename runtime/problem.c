@@ -11,17 +11,17 @@
 #include "runtime/profile.h"
 
 typedef struct Builder {
-    const TideGraph   *graph;
+    const TideGraph *graph;
     const TideProgram *program;
     const TideProfile *profile;
-    const size_t      *homes; /* by tensor id: where a flat lies */
-    Problem           *problem;
-    Pool              *pool;
-    int               *index; /* [n_tensors of the program]: index into the problem's tensors, -1: none */
-    bool              *used;  /* [n_tensors of the program]: some node of the graph reads or writes it */
-    bool              *whole; /* [n_tensors of the program]: a flat that the graph uses as one */
-    Holding           *holding; /* [n_tensors of the program] */
-    bool              *views; /* [n_tensors of the program]: a flat that has views */
+    const size_t *homes; /* by tensor id: where a flat lies */
+    Problem *problem;
+    Pool *pool;
+    int *index;       /* [n_tensors of the program]: index into the problem's tensors, -1: none */
+    bool *used;       /* [n_tensors of the program]: some node of the graph reads or writes it */
+    bool *whole;      /* [n_tensors of the program]: a flat that the graph uses as one */
+    Holding *holding; /* [n_tensors of the program] */
+    bool *views;      /* [n_tensors of the program]: a flat that has views */
 } Builder;
 
 static const Tensor *tensor_at(const Builder *b, int id)
@@ -158,12 +158,14 @@ static bool make_room(Builder *b)
     return !b->pool->failed;
 }
 
-TideStatus problem_from_graph(const TideGraph *g, const TideProfile *f, const size_t *homes, size_t static_bytes,
-                              Problem **out)
+TideStatus problem_from_graph(const TideGraph *g, const TideProfile *f, const size_t *homes,
+                              size_t static_bytes, Problem **out)
 {
     Problem *p = calloc(1, sizeof *p);
     Pool *pool = calloc(1, sizeof *pool);
-    Builder b = { .graph = g, .program = g->program, .profile = f, .homes = homes, .problem = p, .pool = pool };
+    Builder b = {
+        .graph = g, .program = g->program, .profile = f, .homes = homes, .problem = p, .pool = pool
+    };
 
     *out = NULL;
     if (!p || !pool || !make_room(&b)) goto no_memory;
@@ -184,7 +186,8 @@ no_memory:
     if (pool) pool_free(pool);
     free(pool);
     free(p);
-    return tide_fail(g->program->tide, TIDE_NO_MEMORY, "no memory to plan graph %s of %d nodes", g->name, g->n_nodes);
+    return tide_fail(g->program->tide, TIDE_NO_MEMORY, "no memory to plan graph %s of %d nodes", g->name,
+                     g->n_nodes);
 }
 
 void problem_free(Problem *p)

@@ -189,6 +189,7 @@ void tide_set_gradient(TideProgram *p, TideTensor parameter, TideTensor gradient
 
     assert(x->kind == TIDE_PARAMETER && dx->kind == TIDE_GRADIENT);
     assert(shape_elements(x->shape) == shape_elements(dx->shape));
+    assert(dx->type == TIDE_F32 || dx->type == x->type); /* what kernels write */
     x->gradient = gradient.id;
     dx->accumulate = accumulate;
 }

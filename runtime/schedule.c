@@ -62,7 +62,8 @@ static int begin_stay(Schedule *s, int t, int at)
 {
     const CostTensor *x = &s->facts->problem->tensors[t];
 
-    return add_stay(s, (Stay){ .tensor = t, .bytes = x->bytes, .from = at, .to = at, .transfer = -1, .fixed = x->fixed });
+    return add_stay(
+        s, (Stay){ .tensor = t, .bytes = x->bytes, .from = at, .to = at, .transfer = -1, .fixed = x->fixed });
 }
 
 /* Inputs, and persistent tensors that hold something, are there from the start. */

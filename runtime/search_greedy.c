@@ -9,22 +9,22 @@
 
 typedef struct Search {
     const Question *q;
-    const Facts    *f;
-    const Problem  *p;
-    Evaluator      *e;
-    TideFate       *fates, *start, *best; /* [n_tensors] */
-    Score           now;
-    long            until;    /* evaluations of e after which polishing stops                  */
-    bool           *reruns;   /* [n_nodes]: runs again in the current schedule                  */
-    int            *position; /* [n_nodes]: of the first run of each node in it                 */
-    size_t         *live;     /* [n_runs]: bytes taken in it at each position                   */
-    double         *elapsed;  /* [n_runs + 1]: seconds of the runs before each position         */
-    int            *turns;    /* [n_choices]: tensors in the order in which polishing tries them */
-    int            *seen, stamp; /* [n_nodes]: visited by the closure with this stamp           */
-    unsigned char  *banned;   /* [n_tensors]: bit 1 << fate: tried in vain                      */
-    double          out_slack, in_slack; /* seconds that the copy lanes can hide yet            */
-    double          lane_price; /* seconds that a second of a copy lane is worth, even if hidden */
-    Pool            pool;
+    const Facts *f;
+    const Problem *p;
+    Evaluator *e;
+    TideFate *fates, *start, *best; /* [n_tensors] */
+    Score now;
+    long until;                 /* evaluations of e after which polishing stops                  */
+    bool *reruns;               /* [n_nodes]: runs again in the current schedule                  */
+    int *position;              /* [n_nodes]: of the first run of each node in it                 */
+    size_t *live;               /* [n_runs]: bytes taken in it at each position                   */
+    double *elapsed;            /* [n_runs + 1]: seconds of the runs before each position         */
+    int *turns;                 /* [n_choices]: tensors in the order in which polishing tries them */
+    int *seen, stamp;           /* [n_nodes]: visited by the closure with this stamp           */
+    unsigned char *banned;      /* [n_tensors]: bit 1 << fate: tried in vain                      */
+    double out_slack, in_slack; /* seconds that the copy lanes can hide yet            */
+    double lane_price;          /* seconds that a second of a copy lane is worth, even if hidden */
+    Pool pool;
 } Search;
 
 /* ---- Knowing the current schedule ---------------------------------------- */
@@ -100,7 +100,8 @@ static double offload_seconds(const Search *s, int t)
 {
     const Link *l = &s->p->link;
     const Uses *u = &s->f->uses[t];
-    double bytes = (double)s->p->tensors[t].bytes, out = l->latency + bytes / l->out, in = l->latency + bytes / l->in;
+    double bytes = (double)s->p->tensors[t].bytes, out = l->latency + bytes / l->out,
+           in = l->latency + bytes / l->in;
     double between = s->elapsed[s->position[u->first_backward]] - s->elapsed[s->position[u->first] + 1];
     double late = s->lane_price * (out + in);
 
@@ -124,11 +125,15 @@ static bool matters_at(const Search *s, int t, int at)
 {
     const Uses *u = &s->f->uses[t];
 
-    if (s->fates[t] == TIDE_KEEP) return s->position[u->last_forward] < at && at < s->position[u->first_backward];
+    if (s->fates[t] == TIDE_KEEP)
+        return s->position[u->last_forward] < at && at < s->position[u->first_backward];
     return s->fates[t] == TIDE_RECOMPUTE && at >= s->position[u->last_forward] && at < s->position[u->last];
 }
 
-typedef struct Move { int tensor; TideFate fate; } Move;
+typedef struct Move {
+    int tensor;
+    TideFate fate;
+} Move;
 
 /* The cheapest change by the byte that might help where memory binds; tensor -1 if none is left. */
 static Move cheapest_move(Search *s)
@@ -176,7 +181,8 @@ static bool try_move(Search *s, Move m)
 {
     TideFate before = s->fates[m.tensor];
 
-    if (m.fate == before || s->e->evaluations >= s->until || !fate_is_allowed(s->f, m.tensor, m.fate)) return false;
+    if (m.fate == before || s->e->evaluations >= s->until || !fate_is_allowed(s->f, m.tensor, m.fate))
+        return false;
     s->fates[m.tensor] = m.fate;
     Score score = score_of(s);
     if (is_better(&score, &s->now)) {

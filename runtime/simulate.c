@@ -9,10 +9,10 @@
 typedef enum State { IDLE, BY_CLOCK, MOVING } State;
 
 typedef struct Doing {
-    State  state;
-    Task  *task, *end; /* the current one, or the next one while idle; one past the last */
-    int    over;       /* tasks done                                                      */
-    double change;     /* when the state changes if no other lane's does; INFINITY: idle   */
+    State state;
+    Task *task, *end;   /* the current one, or the next one while idle; one past the last */
+    int over;           /* tasks done                                                      */
+    double change;      /* when the state changes if no other lane's does; INFINITY: idle   */
     double left, since; /* MOVING: bytes that were left at the moment since                */
 } Doing;
 

@@ -10,9 +10,9 @@
 
 enum {
     TIGHTEN_ROUNDS = 6,
-    EFFORT = 150,        /* evaluations to polish one search                               */
-    EFFORT_AGAIN = 60,    /* the same, at a lower limit                                     */
-    SLACK = 128,          /* placing stops within 1/128 of the live bytes where no budget says more */
+    EFFORT = 150,      /* evaluations to polish one search                               */
+    EFFORT_AGAIN = 60, /* the same, at a lower limit                                     */
+    SLACK = 128,       /* placing stops within 1/128 of the live bytes where no budget says more */
 };
 
 static TideStatus no_memory(const Planner *pl)
@@ -23,7 +23,8 @@ static TideStatus no_memory(const Planner *pl)
 
 TideStatus planner_new_solution(Planner *pl, Solution *out)
 {
-    *out = (Solution){ .fates = pool_new(&pl->pool, (size_t)pl->work[0].problem->n_tensors, sizeof *out->fates) };
+    *out = (Solution){ .fates =
+                           pool_new(&pl->pool, (size_t)pl->work[0].problem->n_tensors, sizeof *out->fates) };
     return out->fates ? TIDE_OK : no_memory(pl);
 }
 
@@ -52,7 +53,8 @@ static TideStatus emitted_seconds(Planner *pl, double *seconds)
     GraphWork *w = &pl->work[0];
     Emitted e;
 
-    if (section_emit((Emission){ w->graph, w->evaluator->schedule, w->layout->offsets, 0 }, &e)) return no_memory(pl);
+    if (section_emit((Emission){ w->graph, w->evaluator->schedule, w->layout->offsets, 0 }, &e))
+        return no_memory(pl);
     *seconds = e.seconds;
     free(e.section.slots);
     free(e.section.steps);
@@ -144,9 +146,11 @@ static TideStatus solve_auto(Planner *pl, Solution *trial, Solution *best)
 
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
         TRY(search_from(pl, starts[i], trial, best));
-        if (best->found && best->seconds <= pl->keep.seconds) return TIDE_OK; /* nothing is faster */
+        if (best->found && best->seconds <= pl->keep.seconds * (1 + 1e-12))
+            return TIDE_OK; /* nothing is faster */
     }
-    for (int p = TIDE_POLICY_KEEP; p < TIDE_POLICY_COUNT; p++) TRY(try_policy(pl, (TidePolicy)p, trial, best));
+    for (int p = TIDE_POLICY_KEEP; p < TIDE_POLICY_COUNT; p++)
+        TRY(try_policy(pl, (TidePolicy)p, trial, best));
     return TIDE_OK;
 }
 
@@ -176,7 +180,10 @@ TideStatus planner_solve(Planner *pl, const Solution *also, Solution *out)
 enum { LEAST_CANDIDATES = 2 * TIDE_POLICY_COUNT };
 
 /* Solutions that are candidates for the least one, with their live bytes at the tightest moments. */
-typedef struct Candidates { Solution all[LEAST_CANDIDATES]; int n; } Candidates;
+typedef struct Candidates {
+    Solution all[LEAST_CANDIDATES];
+    int n;
+} Candidates;
 
 static TideStatus add_candidate(Planner *pl, Candidates *c, const TideFate *fates)
 {
@@ -252,10 +259,10 @@ TideStatus planner_find_extremes(Planner *pl)
     Score score = evaluate(w->evaluator, pl->keep.fates, SIZE_MAX);
     pl->keep.live_limit = SIZE_MAX;
     pl->keep.enough = score.peak + score.peak / SLACK;
-    pl->keep.seconds = score.seconds;
     pl->keep.host_bytes = score.host_bytes;
     TRY(planner_apply(pl, &pl->keep));
     pl->keep.height = w->layout->height;
     pl->keep.found = true;
+    TRY(emitted_seconds(pl, &pl->keep.seconds));
     return find_least(pl);
 }

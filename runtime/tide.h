@@ -79,6 +79,13 @@ typedef struct TideTensor { int id; } TideTensor; /* 0 is "no tensor" */
 enum { TIDE_MAX_DIMS = 4 };
 typedef struct TideShape { int n; int64_t dim[TIDE_MAX_DIMS]; } TideShape;
 
+/* Does the device compute with tensors of this type? */
+bool tide_has_type(const Tide *t, TideType type);
+
+/* Numbers of a float type as f32, and f32 rounded to the nearest of a type. */
+void tide_widen(TideType from_type, const void *from, int64_t n, float *to);
+void tide_narrow(TideType to_type, const float *from, int64_t n, void *to);
+
 /* What a tensor is for. Parameters, gradients and states are persistent: they
  * belong to the program, live in flat tensors and stand at the same place in
  * every graph. The others belong to one graph. */

@@ -38,6 +38,7 @@ static TideStatus run(const KernelCall *c)
                a->decay,    info->lr,   info->grad_scale * (norm ? norm[1] : 1.0f),
                info->bias1, info->bias2 };
 
+    if (norm && !isfinite(norm[0])) return TIDE_OK;
     update(master ? master : p, m, v, gradient, master ? master : p, n, s);
     if (master) {
 #pragma omp parallel for simd

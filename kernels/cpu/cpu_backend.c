@@ -135,6 +135,7 @@ const Backend cpu_backend = {
     .alignment = CPU_ALIGNMENT,
     .kernels = cpu_kernels,
     .types = 1u << TIDE_F32 | 1u << TIDE_I32,
+    .block_elements = 8 << 20,
     .open = open_device,
     .close = close_device,
     .message = message,

@@ -53,11 +53,12 @@ template <int N, typename T> __device__ __forceinline__ Softmax thread_softmax(c
     for (int i = threadIdx.x * N; i < vocab; i += ROW_BLOCK * N) {
         float x[N], max = s.max;
         load_floats(x, row + i);
+        if (i + N > vocab) { /* apart, so that the other packs do without comparisons */
 #pragma unroll
-        for (int k = 0; k < N; k++) {
-            if (i + k >= vocab) x[k] = -INFINITY;
-            max = fmaxf(max, x[k]);
+            for (int k = 0; k < N; k++) x[k] = i + k < vocab ? x[k] : -INFINITY;
         }
+#pragma unroll
+        for (int k = 0; k < N; k++) max = fmaxf(max, x[k]);
         if (max == -INFINITY) continue;
         s.sum *= __expf(s.max - max);
         s.max = max;
@@ -67,7 +68,7 @@ template <int N, typename T> __device__ __forceinline__ Softmax thread_softmax(c
     return s;
 }
 
-/* Row i of N packs a time: (softmax - onehot) * scale, 0 in the padding. */
+/* (softmax - onehot) * scale, 0 in the padding. */
 template <int N, typename T>
 __device__ __forceinline__ void write_gradient(T *row, const Classes<T> &j, Softmax s, int target)
 {
@@ -77,10 +78,18 @@ __device__ __forceinline__ void write_gradient(T *row, const Classes<T> &j, Soft
     for (int i = threadIdx.x * N; i < j.width; i += ROW_BLOCK * N) {
         float x[N];
         load_floats(x, row + i);
+        bool special = i + N > j.vocab || (i <= target && target < i + N);
 #pragma unroll
-        for (int k = 0; k < N; k++) {
-            float e = __expf(x[k] - s.max);
-            x[k] = i + k >= j.vocab ? 0.0f : i + k == target ? (e / s.sum - 1.0f) * scale : e * rate;
+        for (int k = 0; k < N; k++) x[k] = __expf(x[k] - s.max);
+        if (special) {
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                x[k] = i + k >= j.vocab  ? 0.0f
+                       : i + k == target ? (x[k] / s.sum - 1.0f) * scale
+                                         : x[k] * rate;
+        } else {
+#pragma unroll
+            for (int k = 0; k < N; k++) x[k] *= rate;
         }
         store_floats(row + i, x);
     }

@@ -30,8 +30,18 @@ TideStatus cuda_fail(Device *d, TideStatus status, const char *format, ...)
 TideStatus cuda_check(Device *d, cudaError_t error, const char *what)
 {
     if (!error) return TIDE_OK;
+    cudaGetLastError(); /* or the next launch would report it once more */
     TideStatus status = error == cudaErrorMemoryAllocation ? TIDE_NO_MEMORY : TIDE_DEVICE;
     return cuda_fail(d, status, "%s: %s", what, cudaGetErrorString(error));
+}
+
+/* The same for a call whose message also tells how many bytes it was about. */
+static TideStatus check_bytes(Device *d, cudaError_t error, const char *call, size_t bytes)
+{
+    char what[96];
+
+    snprintf(what, sizeof what, "%s of %zu bytes", call, bytes);
+    return cuda_check(d, error, what);
 }
 
 TideStatus cuda_launched(const KernelCall *c)
@@ -171,13 +181,10 @@ static TideStatus memory(Device *d, MemoryInfo *out)
 
 static TideStatus device_alloc(Device *d, size_t bytes, void **out)
 {
-    cudaError_t error = cudaMalloc(out, bytes ? bytes : 1);
+    TideStatus status = check_bytes(d, cudaMalloc(out, bytes ? bytes : 1), "cudaMalloc", bytes);
 
-    if (!error) return TIDE_OK;
-    *out = NULL;
-    cudaGetLastError(); /* or the next launch would report it once more */
-    return cuda_fail(d, error == cudaErrorMemoryAllocation ? TIDE_NO_MEMORY : TIDE_DEVICE,
-                     "cudaMalloc of %zu bytes: %s", bytes, cudaGetErrorString(error));
+    if (status) *out = NULL;
+    return status;
 }
 
 static void device_free(Device *d, void *p, size_t bytes)
@@ -223,20 +230,21 @@ static TideStatus stream_sync(Stream *s)
 
 static TideStatus copy(Stream *s, void *to, const void *from, size_t bytes)
 {
-    cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->stream);
-
-    if (!error) return TIDE_OK;
-    return cuda_fail(s->device, TIDE_DEVICE, "cudaMemcpyAsync of %zu bytes: %s", bytes,
-                     cudaGetErrorString(error));
+    return check_bytes(s->device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->stream),
+                       "cudaMemcpyAsync", bytes);
 }
 
+/* Host memory, pageable or not, is filled here: no step does that, only the start of a run. */
 static TideStatus fill(Stream *s, void *to, int byte, size_t bytes)
 {
-    cudaError_t error = cudaMemsetAsync(to, byte, bytes, s->stream);
+    struct cudaPointerAttributes facts;
 
-    if (!error) return TIDE_OK;
-    return cuda_fail(s->device, TIDE_DEVICE, "cudaMemsetAsync of %zu bytes: %s", bytes,
-                     cudaGetErrorString(error));
+    TRY(cuda_check(s->device, cudaPointerGetAttributes(&facts, to), "cudaPointerGetAttributes"));
+    if (facts.type == cudaMemoryTypeDevice)
+        return check_bytes(s->device, cudaMemsetAsync(to, byte, bytes, s->stream), "cudaMemsetAsync", bytes);
+    TRY(cuda_check(s->device, cudaStreamSynchronize(s->stream), "cudaStreamSynchronize"));
+    memset(to, byte, bytes);
+    return TIDE_OK;
 }
 
 static TideStatus delay(Stream *s, double seconds)
@@ -357,6 +365,7 @@ const Backend cuda_backend = {
     .alignment = ALIGNMENT,
     .kernels = cuda_kernels,
     .types = 1u << TIDE_F32 | 1u << TIDE_BF16 | 1u << TIDE_F16 | 1u << TIDE_I32,
+    .block_elements = 256 << 20, /* of logits: once a block, the head's weight gradient is read and written */
     .open = open_device,
     .close = close_device,
     .message = message,

@@ -1,4 +1,6 @@
-/* adamw.c - one step of AdamW over a flat weight-decay group, in place (see ops.h).
+/* adamw.c - one step of AdamW over a flat weight-decay group, in place (see ops.h). A norm that is not
+ * finite leaves everything as it was. The parameter is its master rounded to nearest; without a
+ * master a narrow parameter is rounded by chance, as narrow moments are.
  *
  *     in   gradient, info, norm or left out, parameter, m, v, master or left out
  *     out  parameter, m, v, master (left out where there is none) */
@@ -13,7 +15,10 @@ static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
 
     for (int i = 3; i < 7; i++) /* flat tensors of one layout */
         fit = fit && (!in[i] || (is_float(in[i]) && shape_equal(in[i]->shape, gradient->shape)));
-    return fit && is_float(gradient);
+    if (!fit || !in[3] || !in[4] || !in[5]) return false;
+    bool moments = in[4]->type == in[5]->type && in[4]->type != TIDE_F16;
+    bool master = !in[6] || in[6]->type == TIDE_F32;
+    return moments && master && (gradient->type == TIDE_F32 || gradient->type == in[3]->type);
 }
 
 static double flops(const Node *n, const Tensor *const *in, const Tensor *const *out)

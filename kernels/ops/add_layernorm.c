@@ -18,6 +18,7 @@ static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
         return false;
     if (!is_vector(weight, shape_width(a->shape))) return false;
     if (bias && !is_vector(bias, shape_width(a->shape))) return false;
+    if (weight->type != a->type || (bias && bias->type != a->type)) return false;
     infer_like(&out[SUM], a);
     infer_like(&out[Y], a);
     infer_vector(&out[MEAN], TIDE_F32, shape_rows(a->shape));

@@ -13,6 +13,7 @@ static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
 
     if (!is_float(x) || x->shape.n < 1 || !is_vector(weight, shape_width(x->shape))) return false;
     if (bias && !is_vector(bias, shape_width(x->shape))) return false;
+    if (weight->type != x->type || (bias && bias->type != x->type)) return false;
     infer_like(&out[0], x);
     infer_vector(&out[1], TIDE_F32, shape_rows(x->shape));
     infer_vector(&out[2], TIDE_F32, shape_rows(x->shape));

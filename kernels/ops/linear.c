@@ -12,6 +12,7 @@ static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
     if (!is_float(x) || x->shape.n < 1 || weight->shape.n != 2) return false;
     if (shape_width(x->shape) != weight->shape.dim[1]) return false;
     if (bias && !is_vector(bias, weight->shape.dim[0])) return false;
+    if (weight->type != x->type || (bias && bias->type != x->type)) return false;
     if (rows->count < 0 || rows->x_first < 0 || rows->y_first) return false;
     if (rows->x_first + rows->count > shape_rows(x->shape)) return false;
     infer_like(&out[0], x);

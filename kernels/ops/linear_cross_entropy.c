@@ -6,13 +6,12 @@
 #include <stdio.h>
 #include "kernels/ops/shape.h"
 
-enum { CHUNK_LOGITS = 8 << 20, CHUNK_STEP = 64 };
+enum { CHUNK_STEP = 64 };
 
-/* About 8 Mi logits, in multiples of 64 rows and at least so many; the chunks of a batch are as
- * equal as that allows. */
-int64_t tide_loss_chunk_rows(int64_t rows, int64_t padded_vocab)
+/* In multiples of 64 rows and at least so many; the chunks of a batch are as equal as that allows. */
+int64_t tide_loss_chunk_rows(int64_t rows, int64_t padded_vocab, int64_t elements)
 {
-    int64_t most = CHUNK_LOGITS / padded_vocab / CHUNK_STEP * CHUNK_STEP;
+    int64_t most = elements / padded_vocab / CHUNK_STEP * CHUNK_STEP;
 
     if (most < CHUNK_STEP) most = CHUNK_STEP;
     if (rows <= most) return rows;
@@ -38,7 +37,7 @@ TideLoss tide_linear_cross_entropy(TideGraph *g, TideTensor x, TideTensor weight
 
     if (!xt || !wt) return loss;
     int64_t rows = shape_rows(xt->shape);
-    if (chunk_rows <= 0) chunk_rows = tide_loss_chunk_rows(rows, wt->shape.dim[0]);
+    if (chunk_rows <= 0) chunk_rows = tide_loss_chunk_rows(rows, wt->shape.dim[0], graph_block_elements(g));
 
     /* From the first chunk's logits on: they are not activations that a plan could make again, for
      * their gradient replaces them at once. */

@@ -1,4 +1,5 @@
-/* sgd.c - parameter -= info.lr * info.grad_scale * norm[1] * gradient, in place.
+/* sgd.c - parameter -= info.lr * info.grad_scale * norm[1] * gradient, in place. A norm that is not
+ * finite leaves the parameter as it was. A narrow parameter is rounded by chance.
  *
  *     in   gradient, info, norm or left out, parameter
  *     out  parameter */
@@ -9,6 +10,7 @@ static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
     (void)n;
     (void)out; /* it exists already */
     return is_float(in[0]) && is_info(in[1]) && (!in[2] || is_vector(in[2], 2)) && is_float(in[3]) &&
+           (in[0]->type == TIDE_F32 || in[0]->type == in[3]->type) &&
            shape_equal(in[0]->shape, in[3]->shape);
 }
 

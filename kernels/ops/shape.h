@@ -58,6 +58,9 @@ static inline void infer_like(Tensor *t, const Tensor *other)
 
 typedef struct LinearDxAttr { TideRows rows; TideShape x; } LinearDxAttr; /* x: the shape of dx */
 typedef struct GeluAttr { bool erf; } GeluAttr;
+typedef struct CastAttr {
+    TideType type;
+} CastAttr;
 typedef struct FillAttr {
     double value;
 } FillAttr;

@@ -110,7 +110,7 @@ static size_t pattern(const Side *s, const Tensor *t, void *to, float *numbers)
     } else {
         numeric_random(numbers, n, 1, 5);
         for (int64_t i = 0; t->kind == TIDE_STATE && i < n; i++) numbers[i] = numbers[i] * numbers[i];
-        side_narrow(t->type, numbers, n, to);
+        tide_narrow(t->type, numbers, n, to);
     }
     return (size_t)n * type_bytes(t->type);
 }

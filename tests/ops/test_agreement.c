@@ -5,6 +5,7 @@
 #include <criterion/parameterized.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include "tests/support/agreement.h"
 
 enum { MOST_CASES = 64 };
@@ -49,6 +50,46 @@ ParameterizedTest(int *row, agreement, ops)
     tide_close(t);
 }
 
+/* Writers of a tensor, `again` nodes left out. */
+static int writers(const Side *s, const char *name)
+{
+    int id = tide_tensor_find(s->p, NULL, name).id, n = 0;
+
+    if (!id) id = tide_tensor_find(s->p, s->g, name).id;
+    for (int i = 0; i < s->g->n_nodes; i++)
+        for (int o = 0; o < s->g->nodes[i]->n_out; o++) n += s->g->nodes[i]->out[o].id == id;
+    return n;
+}
+
+/* Built on the CPU device, which could not run it. */
+Test(agreement, a_narrow_gradient_of_several_nodes_is_summed_in_f32)
+{
+    const int64_t size[SIDE_SIZES] = { 1, 4, 16, 8 };
+    Side s = { .type = TIDE_BF16, .grad = TIDE_BF16, .state = TIDE_F32, .size = size };
+    Tide *t = NULL;
+    const AgreeCase *c = NULL;
+
+    for (int i = 0; agree_case(i); i++)
+        if (strcmp(agree_case(i)->name, "embedding_shared") == 0) c = agree_case(i);
+    cr_assert(c && !tide_open("cpu", (TideDeviceOptions){ 0 }, &t));
+    side_new(&s, t);
+    c->build(&s);
+    cr_assert_eq(tide_program_check(s.p), TIDE_OK, "%s", tide_message(t));
+    TideTensor sum = tide_tensor_find(s.p, s.g, "table.gradient.sum");
+    cr_assert(sum.id);
+    cr_expect_eq(tide_tensor_type(s.p, sum), TIDE_F32);
+    cr_expect_eq(writers(&s, "table.gradient.sum"), 3);
+    cr_expect_eq(writers(&s, "table.gradient"), 1);
+    const Node *last = s.g->nodes[s.g->n_nodes - 1];
+    cr_expect_str_eq(last->op->name, "cast");
+    cr_expect_eq(last->in[0].id, sum.id);
+    const Node *first = s.g->nodes[graph_producer(s.g, sum.id)];
+    for (int i = 0; i < first->n_in; i++)
+        cr_expect_neq(first->in[i].id, sum.id, "the first one adds to nothing");
+    side_free(&s);
+    tide_close(t);
+}
+
 Test(agreement, narrow_types_round_to_nearest_and_back)
 {
     const float from[] = { 1.0f,     1.00390625f, 1.01171875f, -65504.0f, 65519.0f,
@@ -61,12 +102,12 @@ Test(agreement, narrow_types_round_to_nearest_and_back)
     uint16_t half[N];
     float back[N];
 
-    side_narrow(TIDE_BF16, from, N, half);
-    side_widen(TIDE_BF16, half, N, back);
+    tide_narrow(TIDE_BF16, from, N, half);
+    tide_widen(TIDE_BF16, half, N, back);
     for (int i = 0; i < N; i++)
         cr_expect(back[i] == bf16[i], "%a became %a, not %a", from[i], back[i], bf16[i]);
-    side_narrow(TIDE_F16, from, N, half);
-    side_widen(TIDE_F16, half, N, back);
+    tide_narrow(TIDE_F16, from, N, half);
+    tide_widen(TIDE_F16, half, N, back);
     for (int i = 0; i < N; i++)
         cr_expect(back[i] == f16[i], "%a became %a, not %a", from[i], back[i], f16[i]);
 }

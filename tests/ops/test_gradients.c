@@ -103,6 +103,10 @@ static TideTensor lin_twice(Bench *b)
     return tide_linear(b->g, h, b->in[1], b->in[2], (TideRows){ 0 });
 }
 
+static TideTensor cast_to_f32(Bench *b)
+{
+    return tide_cast(b->g, b->in[0], (TideTensor){ 0 }, TIDE_F32, false);
+}
 static TideTensor gelu_tanh(Bench *b)
 {
     return tide_gelu(b->g, b->in[0], false);
@@ -187,6 +191,7 @@ static const OpCase cases[] = {
     { OP_linear, "bias", lin, 3, { { 3, { 2, 3, 5 } }, { 2, { 7, 5 } }, { 1, { 7 } } }, 1e-4 },
     { OP_linear, "no bias", lin_no_bias, 2, { { 2, { 1, 9 } }, { 2, { 33, 9 } } }, 1e-4 },
     { OP_linear, "weight twice", lin_twice, 3, { { 2, { 4, 6 } }, { 2, { 6, 6 } }, { 1, { 6 } } }, 3e-4 },
+    { OP_cast, "same type", cast_to_f32, 1, { { 2, { 3, 5 } } }, 1e-4 },
     { OP_gelu, "tanh", gelu_tanh, 1, { { 2, { 7, 13 } } }, 3e-4 },
     { OP_gelu, "erf", gelu_erf, 1, { { 2, { 7, 13 } } }, 3e-4 },
     { OP_attention, "two heads", attend, 1, { { 3, { 2, 7, 48 } } }, 3e-4 },

@@ -185,3 +185,32 @@ Test(updates, sgd)
     cr_expect_lt(numeric_error(scene_f32(&s, p), want, N), 1e-6);
     scene_close(&s);
 }
+
+Test(updates, a_norm_that_is_not_finite_changes_nothing)
+{
+    Scene s;
+    TideShape shape = { 1, { N } };
+    TideStepInfo info = { .lr = 0.1f, .grad_scale = 1, .bias1 = 0.1f, .bias2 = 0.05f };
+    TideAdamW a = { .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .decay = 0.1f };
+    float before[3][N];
+
+    scene_open(&s);
+    a.parameter = scene_persistent(&s, "p", TIDE_PARAMETER, shape);
+    a.gradient = scene_persistent(&s, "g", TIDE_GRADIENT, shape);
+    a.m = scene_persistent(&s, "m", TIDE_STATE, shape);
+    a.v = scene_persistent(&s, "v", TIDE_STATE, shape);
+    a.info = info_input(&s);
+    a.norm = tide_grad_norm(s.g, &a.gradient, 1, a.info, 1.0f);
+    tide_adamw(s.g, a);
+    tide_sgd(s.g, a.parameter, a.gradient, a.norm, a.info);
+    ready(&s);
+    TideTensor kept[3] = { a.parameter, a.m, a.v };
+    for (int i = 0; i < 3; i++) randomize(&s, kept[i], 1.0f, 7 + (uint64_t)i);
+    for (int i = 0; i < 3; i++) memcpy(before[i], scene_f32(&s, kept[i]), sizeof before[i]);
+    randomize(&s, a.gradient, 1.0f, 3);
+    scene_f32(&s, a.gradient)[N / 2] = INFINITY;
+    memcpy(scene_i32(&s, a.info), &info, sizeof info);
+    run(&s);
+    for (int i = 0; i < 3; i++) cr_expect_arr_eq(before[i], scene_f32(&s, kept[i]), sizeof before[i]);
+    scene_close(&s);
+}

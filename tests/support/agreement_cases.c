@@ -57,6 +57,31 @@ static void build_embedding_alone(Side *s)
     tide_backward(s->g, y, side_input(s, "dy", activations(s)));
 }
 
+/* One table looked up three times: narrow gradients are summed in f32. */
+static void build_embedding_shared(Side *s)
+{
+    TideTensor table = side_parameter(s, "table", (TideShape){ 2, { table_rows(s), s->size[2] } });
+    TideTensor y = { 0 };
+    char name[16];
+
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "tokens%d", i);
+        TideTensor tokens = side_ints(s, name, (TideShape){ 2, { s->size[0], s->size[1] } });
+        TideTensor x = tide_embedding(s->g, tokens, table, none);
+        y = i ? tide_add(s->g, y, x) : x;
+    }
+    tide_backward(s->g, y, side_input(s, "dy", activations(s)));
+}
+
+static void build_cast(Side *s)
+{
+    TideTensor x = side_input(s, "x", activations(s));
+    TideTensor y = side_persistent(s, "y", TIDE_STATE, s->grad, activations(s));
+
+    tide_cast(s->g, tide_cast(s->g, x, none, TIDE_F32, false), y, s->grad, true);
+    tide_cast(s->g, x, none, s->type, false);
+}
+
 static void build_layernorm(Side *s)
 {
     TideTensor weight = side_parameter(s, "weight", vector(s->size[2]));
@@ -182,6 +207,8 @@ static const AgreeCase cases[] = {
     { "fill", build_fill, 1, false },
     { "embedding", build_embedding, 1, true },
     { "embedding_alone", build_embedding_alone, 1, true },
+    { "embedding_shared", build_embedding_shared, 1, true },
+    { "cast", build_cast, 1, false },
     { "layernorm", build_layernorm, 1, false },
     { "add_layernorm", build_add_layernorm, 1, false },
     { "gelu_tanh", build_gelu_tanh, 6, false },

@@ -69,7 +69,8 @@ int buffer_list_conflict(const Buffers *b, int64_t height)
         if (b->offset[i] < 0 || b->offset[i] + b->size[i] > height) return i;
         for (int j = 0; j < i; j++) {
             bool together = b->lower[i] < b->upper[j] && b->lower[j] < b->upper[i];
-            bool overlap = b->offset[i] < b->offset[j] + b->size[j] && b->offset[j] < b->offset[i] + b->size[i];
+            bool overlap =
+                b->offset[i] < b->offset[j] + b->size[j] && b->offset[j] < b->offset[i] + b->size[i];
             if (together && overlap) return i;
         }
     }

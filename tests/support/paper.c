@@ -76,7 +76,10 @@ void paper_chain(Paper *pp, PaperChain c, int *a)
 
     for (int i = 0; i < c.n; i++) {
         a[i] = paper_tensor(pp, c.bytes[i], TIDE_ACTIVATION);
-        paper_node(pp, (PaperNode){ c.forward[i], { i ? a[i - 1] : x, -1 }, { a[i], -1 }, .phase = PHASE_FORWARD, .layer = i });
+        paper_node(
+            pp,
+            (PaperNode){
+                c.forward[i], { i ? a[i - 1] : x, -1 }, { a[i], -1 }, .phase = PHASE_FORWARD, .layer = i });
     }
     for (int i = c.n - 1; i >= 0; i--) {
         d[i] = paper_tensor(pp, 1, TIDE_OTHER);
@@ -108,8 +111,13 @@ void paper_random(Paper *pp, uint64_t seed)
         a[i] = paper_tensor(pp, 1 + chance(&s, 60), TIDE_ACTIVATION);
         bool one = in[i][0] == in[i][1] || chance(&s, 2);
         if (one) in[i][1] = -1;
-        paper_node(pp, (PaperNode){ 1 + chance(&s, 20), { in[i][0], in[i][1], -1 }, { a[i], -1 }, .phase = PHASE_FORWARD,
-                                    .layer = i / 2, .in_place = chance(&s, 2), .scratch = chance(&s, 3) * 5 });
+        paper_node(pp, (PaperNode){ 1 + chance(&s, 20),
+                                    { in[i][0], in[i][1], -1 },
+                                    { a[i], -1 },
+                                    .phase = PHASE_FORWARD,
+                                    .layer = i / 2,
+                                    .in_place = chance(&s, 2),
+                                    .scratch = chance(&s, 3) * 5 });
     }
     for (int i = n - 1; i >= 0; i--) {
         int next = paper_tensor(pp, 1 + chance(&s, 20), TIDE_OTHER);

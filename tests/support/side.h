@@ -47,8 +47,4 @@ TideTensor side_input(Side *s, const char *name, TideShape shape);
 TideTensor side_ints(Side *s, const char *name, TideShape shape);
 TideTensor side_info(Side *s);
 
-/* Numbers of any type as floats and back; to narrower types they round to nearest. */
-void side_widen(TideType from_type, const void *from, int64_t n, float *to);
-void side_narrow(TideType to_type, const float *from, int64_t n, void *to);
-
 #endif

@@ -55,9 +55,25 @@ static const ModelConfig models[] = {
       .clip = 1 },
 };
 
+enum { N_MODELS = sizeof models / sizeof *models };
+
+static TideType test_dtype(void)
+{
+    const char *dtype = getenv("TIDE_TEST_DTYPE");
+
+    for (int i = 0; dtype && i < TIDE_TYPE_COUNT; i++)
+        if (strcmp(type_name((TideType)i), dtype) == 0) return (TideType)i;
+    return TIDE_F32;
+}
+
 const ModelConfig *small_model(int i)
 {
-    return i < (int)(sizeof models / sizeof *models) ? &models[i] : NULL;
+    static ModelConfig typed[N_MODELS];
+
+    if (i >= N_MODELS) return NULL;
+    typed[i] = models[i];
+    typed[i].dtype = test_dtype();
+    return &typed[i];
 }
 
 const char *test_device(void)

@@ -4,7 +4,7 @@
 #include "models/model.h"
 
 /* Small models with dropout on; row i of the table, NULL past the last. Plain numbers, so that a
- * Criterion parameter can name a row. */
+ * Criterion parameter can name a row. Parameters are of type TIDE_TEST_DTYPE, else f32. */
 const ModelConfig *small_model(int i);
 
 typedef struct TrainOptions {

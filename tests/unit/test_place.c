@@ -128,7 +128,8 @@ Test(place, real_lists_of_buffers, .timeout = 120)
         cr_expect_eq(buffer_list_conflict(&b, placed.height), -1, "%s: buffers overlap", f->name);
         cr_expect_geq(placed.height, placed.bound, "%s", f->name);
         cr_expect_leq((double)placed.height, 1.4 * (double)placed.bound, "%s: ratio above 1.4", f->name);
-        if (f->capacity) cr_expect_leq(placed.bound, f->capacity, "%s: the bound is above what was reached", f->name);
+        if (f->capacity)
+            cr_expect_leq(placed.bound, f->capacity, "%s: the bound is above what was reached", f->name);
         printf("%-40s ratio %.4f\n", f->name, (double)placed.height / (double)placed.bound);
         buffer_list_free(&b);
     }

@@ -5,10 +5,10 @@
 #include "runtime/search.h"
 #include "tests/support/paper.h"
 
-static Paper      pp;
-static Facts     *facts;
+static Paper pp;
+static Facts *facts;
 static Evaluator *e;
-static TideFate   fates[PAPER_MOST];
+static TideFate fates[PAPER_MOST];
 
 static void begin(void)
 {
@@ -163,7 +163,8 @@ Test(schedule, what_cannot_be_made_again_stays)
     fates[q] = TIDE_RECOMPUTE;
     evaluate(e, fates, SIZE_MAX);
     expect_order("0 1 2 1' 3");
-    cr_expect_eq(e->schedule->live[2], 1 + 7 + 9 - 9, "g is an input, p waits, q is gone; %zu", e->schedule->live[2]);
+    cr_expect_eq(e->schedule->live[2], 1 + 7 + 9 - 9, "g is an input, p waits, q is gone; %zu",
+                 e->schedule->live[2]);
     end();
 }
 
@@ -220,9 +221,10 @@ Test(moments, what_is_needed_at_once_is_waited_for)
     end();
 }
 
-/* a[0] leaves from 1.1 to 11.1, at 1 byte a second, while nodes 1 and 2 have 20 and 40 bytes there. With room for
- * all it stays until then, that is, beside node 3, which runs from 6.1 to 12.1; then it comes back in 1 s for node 4.
- * With 62 bytes node 2 waits for the copy from 3.1 to 11.1, and the copy back finds no room beside node 3 either. */
+/* a[0] leaves from 1.1 to 11.1, at 1 byte a second, while nodes 1 and 2 have 20 and 40 bytes there. With
+ * room for all it stays until then, that is, beside node 3, which runs from 6.1 to 12.1; then it comes
+ * back in 1 s for node 4. With 62 bytes node 2 waits for the copy from 3.1 to 11.1, and the copy back
+ * finds no room beside node 3 either. */
 Test(moments, a_limit_makes_runs_wait_for_copies)
 {
     chain();
@@ -248,7 +250,8 @@ Test(moments, tighter_is_slower_and_smaller)
         size_t peak = evaluate(e, fates, SIZE_MAX).peak, least = evaluate(e, fates, 0).peak;
         for (size_t limit = least; limit <= peak; limit++) {
             Score s = evaluate(e, fates, limit);
-            cr_expect_leq(s.peak, limit, "seed %llu: peak %zu above %zu", (unsigned long long)seed, s.peak, limit);
+            cr_expect_leq(s.peak, limit, "seed %llu: peak %zu above %zu", (unsigned long long)seed, s.peak,
+                          limit);
             cr_expect_eq(s.excess, 0);
             cr_expect_geq(s.seconds, evaluate_freely(e) - 1e-9, "seed %llu: below what any placement takes",
                           (unsigned long long)seed);
@@ -259,7 +262,10 @@ Test(moments, tighter_is_slower_and_smaller)
 
 /* ---- Search against all there is ------------------------------------------- */
 
-typedef struct Best { double seconds; size_t least; } Best;
+typedef struct Best {
+    double seconds;
+    size_t least;
+} Best;
 
 /* Every legal combination of fates: the fastest that fits, and the least peak. */
 static Best brute_force(size_t limit)
@@ -304,7 +310,8 @@ Test(search, comes_close_to_brute_force, .timeout = 120)
         for (int k = 0; k < 4; k++) {
             size_t limit = bound + (keep - bound) * (size_t)k / 4;
             Best best = brute_force(limit);
-            cr_expect_leq(bound, best.least, "seed %llu: a peak below the proven bound", (unsigned long long)seed);
+            cr_expect_leq(bound, best.least, "seed %llu: a peak below the proven bound",
+                          (unsigned long long)seed);
             if (isinf(best.seconds)) continue;
             for (int t = 0; t < PAPER_MOST; t++) fates[t] = TIDE_KEEP;
             search_fates(&(Question){ e, limit, SIZE_MAX, 300 }, fates);
@@ -312,12 +319,14 @@ Test(search, comes_close_to_brute_force, .timeout = 120)
             cases++;
             missed += s.excess > 0;
             if (s.excess > 0) continue;
-            cr_expect_geq(s.seconds, best.seconds - 1e-9, "seed %llu: faster than all there is", (unsigned long long)seed);
+            cr_expect_geq(s.seconds, best.seconds - 1e-9, "seed %llu: faster than all there is",
+                          (unsigned long long)seed);
             excess += s.seconds / best.seconds - 1;
         }
         end();
     }
-    printf("%d cases: %d missed, on average %.3f %% over the best\n", cases, missed, 100 * excess / (cases - missed));
+    printf("%d cases: %d missed, on average %.3f %% over the best\n", cases, missed,
+           100 * excess / (cases - missed));
     cr_expect_gt(cases, 200);
     cr_expect_leq(missed, cases / 20, "%d of %d missed", missed, cases);
     cr_expect_leq(excess / (cases - missed), 0.02);

@@ -4,7 +4,9 @@
 
 enum { MOST = 4 };
 
-typedef struct Lanes { Task compute[MOST], out[MOST], in[MOST]; } Lanes;
+typedef struct Lanes {
+    Task compute[MOST], out[MOST], in[MOST];
+} Lanes;
 
 static Timeline timeline(Lanes *l, int n_compute, int n_out, int n_in)
 {
@@ -54,15 +56,17 @@ Test(simulate, a_run_waits_for_a_copy)
 Test(simulate, a_lane_keeps_its_order)
 {
     Lanes l = { .compute = { { .seconds = 5 } },
-                .out = { { .seconds = 1, .bytes = 10, .after = { 1, 0, 0 } }, { .seconds = 1, .bytes = 10 } } };
+                .out = { { .seconds = 1, .bytes = 10, .after = { 1, 0, 0 } },
+                         { .seconds = 1, .bytes = 10 } } };
     Timeline t = timeline(&l, 1, 2, 0);
 
     cr_expect_float_eq(simulate(&t), 9, 1e-9);
     expect_task(&l.out[1], 7, 9, "the second copy");
 }
 
-/* Out: latency until 1, alone 1..6 moves 50 of 100. In: starts at 5, latency until 6, then both move 5 a second:
- * out needs 10 more and ends at 16; in has moved 50 of 100 by then, the rest goes at 20 and ends at 18.5. */
+/* Out: latency until 1, alone until 6 and moves 50 of 100. In: starts at 5, latency until 6, then both
+ * move 5 a second: out needs 10 s more and ends at 16; in has moved 50 of 100 by then, the rest goes at 20
+ * a second and ends at 18.5. */
 Test(simulate, both_directions_share_the_link)
 {
     Lanes l = { .compute = { { .seconds = 5 } },
