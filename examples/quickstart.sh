@@ -35,20 +35,21 @@ if [ -z "$text" ]; then
     [ -s "$text" ] || bible -f 'gen1:1-rev22:21' >"$text"
 fi
 
-common=(--model gpt-char --budget 40% --no-bias --gelu erf)
-echo "== the plan"
-# Options of training alone, such as --steps, are unknown to tide plan: only what it shares is passed on.
-plan_options=()
-for ((i = 1; i <= $#; i++)); do
+model=(--model gpt-char --no-bias --gelu erf)
+plan=build/quickstart-plan.json
+echo "== learning from $text"
+build/tide train "${model[@]}" --budget 40% --data "$text" --steps 1000 --lr 1e-3 --warmup 50 --min-lr 1e-4 \
+    --beta2 0.99 --eval-every 250 --sample 400 --dump "$plan" "$@"
+
+# The plan belongs to a model and a device, so options that change those are passed on.
+changes=()
+for ((i = 1; i < $#; i++)); do
     case ${!i} in
-    --device | --budget | --policy | --batch | --seq | --layers | --width | --heads | --force | --link | --profile)
+    --device | --batch | --seq | --layers | --width | --heads | --accum | --link | --dropout)
         next=$((i + 1))
-        plan_options+=("${!i}" "${!next:-}") ;;
+        changes+=("${!i}" "${!next}") ;;
     esac
 done
-build/tide plan "${common[@]}" "${plan_options[@]}"
-
 echo
-echo "== learning from $text"
-build/tide train "${common[@]}" --data "$text" --steps 600 --lr 1e-3 --warmup 50 --min-lr 1e-4 --beta2 0.99 \
-    --eval-every 200 --sample 400 "$@"
+echo "== the plan that it followed ($plan)"
+build/tide plan "${model[@]}" --plan "$plan" "${changes[@]}"
