@@ -86,6 +86,7 @@ static void build_micro(Net *n)
     y = tide_dropout(g, tide_linear(g, y, n->w[PROJW], none, (TideRows){ 0 }), n->info, 0.1f, 2);
     x = tide_add_layernorm(g, x, y, n->w[LN2W], n->w[LN2B]);
     x = tide_add(g, x, branch_mlp(n, g, graph_sibling(g, x, 1)));
+    x = tide_cast(g, x, none, TIDE_F32, false);
     x = tide_layernorm(g, x, n->w[LNFW], none);
     TideClasses c = { .vocab = VOCAB, .ignore = -1 };
     TideLoss loss = tide_linear_cross_entropy(g, x, n->w[WTE], n->targets, n->info, c, 50, true);
