@@ -161,7 +161,7 @@ static Tide *open_gpu(void)
 
     if (!device || strcmp(device, "cpu") == 0) device = "cuda";
     if (!tide_open(device, (TideDeviceOptions){ 0 }, &t)) return t;
-    cr_log_warn("%s: linear layers and attention on a GPU are not tested", tide_message(t));
+    fprintf(stderr, "%s: linear layers and attention on a GPU are not tested\n", tide_message(t));
     tide_close(t);
     return NULL;
 }
