@@ -32,9 +32,7 @@ static void bed_open(Bed *b, int row)
               tide_message(b->tide));
     check(b, model_new(b->tide, small_model(row), &b->model), "model");
     check(b, tide_profile_guess(b->model->program, &b->profile), "profile");
-    check(b,
-          tide_plan_make(b->model->program, b->profile, (TideBudget){ 0 }, &keep, NULL),
-          "keep");
+    check(b, tide_plan_make(b->model->program, b->profile, (TideBudget){ 0 }, &keep, NULL), "keep");
     b->stats = tide_plan_stats(keep);
     tide_plan_free(keep);
 }
