@@ -7,7 +7,7 @@
 #include "runtime/base.h"
 #include "runtime/profile.h"
 
-enum { MAX_REPEATS = 64, FEW_REPEATS = 5, LINK_BYTES = 16 << 20, LINK_SMALL = 64 << 10 };
+enum { BATCHES = 5, LINK_BYTES = 16 << 20, LINK_SMALL = 64 << 10 };
 static const double node_seconds_limit = 4.0;   /* guessed to take longer: not run, scaled     */
 static const double node_seconds_wanted = 0.02; /* enough runs of a node to fill this          */
 static const double slow_node_seconds = 0.25;   /* a node that takes so long runs only once    */
@@ -113,32 +113,31 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int enough_repeats(int most, double seconds)
+/* Seconds of one of n runs, issued without a wait between them as a step issues its nodes. */
+static TideStatus time_batch(const Bench *b, const Kernel *k, const KernelCall *call, int n, double *seconds)
 {
-    int fill = 1 + (int)(node_seconds_wanted / seconds),
-        least = seconds < slow_node_seconds ? FEW_REPEATS : 1;
-    int n = fill > least ? fill : least;
-
-    return n < most ? n : most;
+    TRY(b->be->event_record(b->lane[0], b->from));
+    for (int i = 0; i < n; i++) TRY(b->be->launch(k, call));
+    TRY(b->be->event_record(b->lane[0], b->to));
+    TRY(b->be->event_sync(b->to));
+    TRY(b->be->event_seconds(b->from, b->to, seconds));
+    *seconds /= n;
+    return TIDE_OK;
 }
 
-/* One run to load and warm, then the median of several: as many as fill the wanted time, but enough
- * for a median to shrug off a moment in which the machine did something else. */
+/* One run to load and warm, one to see how long it takes, then the median of some batches that together
+ * fill the wanted time. */
 static TideStatus time_call(const Bench *b, const Kernel *k, const KernelCall *call, double *seconds)
 {
-    double time[MAX_REPEATS + 1] = { 0 };
-    int n = b->repeats < MAX_REPEATS ? b->repeats : MAX_REPEATS;
+    double time[BATCHES];
 
-    for (int i = 0; i <= n; i++) {
-        TRY(b->be->event_record(b->lane[0], b->from));
-        TRY(b->be->launch(k, call));
-        TRY(b->be->event_record(b->lane[0], b->to));
-        TRY(b->be->event_sync(b->to));
-        TRY(b->be->event_seconds(b->from, b->to, &time[i]));
-        if (i == 1) n = enough_repeats(n, time[1]);
-    }
-    qsort(time + 1, (size_t)n, sizeof *time, by_value);
-    *seconds = time[1 + (n - 1) / 2];
+    TRY(time_batch(b, k, call, 1, seconds));
+    TRY(time_batch(b, k, call, 1, seconds));
+    if (*seconds > slow_node_seconds) return TIDE_OK;
+    int n = 1 + (int)(node_seconds_wanted / BATCHES / *seconds);
+    for (int i = 0; i < BATCHES; i++) TRY(time_batch(b, k, call, n < b->repeats ? n : b->repeats, &time[i]));
+    qsort(time, BATCHES, sizeof *time, by_value);
+    *seconds = time[BATCHES / 2];
     return TIDE_OK;
 }
 
