@@ -23,7 +23,7 @@ TidePlan *hand_plan_new(const TideProgram *p)
 
     assert(plan);
     plan->program_hash = program_hash(p);
-    plan->numerics_hash = numerics_hash(p);
+    plan->numerics_hash = numerics_hash(p, NULL);
     plan->sections = calloc((size_t)p->n_graphs + 1, sizeof *plan->sections);
     assert(plan->sections);
     plan->n_sections = p->n_graphs;
