@@ -5,7 +5,7 @@
 #include "runtime/layout.h"
 #include "runtime/place.h"
 
-enum { WORK = 2000000, FEWEST_ORDERS = 8, MOST_ORDERS = 400 };
+enum { WORK = 1000000, FEWEST_ORDERS = 8, MOST_ORDERS = 400 };
 
 TideStatus layout_new(const Facts *f, Layout **out)
 {

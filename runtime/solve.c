@@ -10,8 +10,8 @@
 
 enum {
     TIGHTEN_ROUNDS = 6,
-    EFFORT = 150,      /* evaluations to polish one search                               */
-    EFFORT_AGAIN = 60, /* the same, at a lower limit                                     */
+    EFFORT = 80,       /* evaluations to polish one search                               */
+    EFFORT_AGAIN = 30, /* the same, at a lower limit                                     */
 };
 
 static TideStatus no_memory(const Planner *pl)

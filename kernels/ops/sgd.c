@@ -10,8 +10,7 @@ static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
     (void)n;
     (void)out; /* it exists already */
     return is_float(in[0]) && is_info(in[1]) && (!in[2] || is_vector(in[2], 2)) && is_float(in[3]) &&
-           (in[0]->type == TIDE_F32 || in[0]->type == in[3]->type) &&
-           shape_equal(in[0]->shape, in[3]->shape);
+           (in[0]->type == TIDE_F32 || in[0]->type == in[3]->type) && shape_equal(in[0]->shape, in[3]->shape);
 }
 
 const OpDesc op_sgd = { .name = "sgd", .id = OP_sgd, .n_out = 1, .facts = OP_ONCE, .infer = infer };

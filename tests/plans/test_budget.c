@@ -32,9 +32,7 @@ static void bed_open(Bed *b, int row)
               tide_message(b->tide));
     check(b, model_new(b->tide, small_model(row), &b->model), "model");
     check(b, tide_profile_guess(b->model->program, &b->profile), "profile");
-    check(b,
-          tide_plan_make(b->model->program, b->profile, (TideBudget){ 0 }, &keep, NULL),
-          "keep");
+    check(b, tide_plan_make(b->model->program, b->profile, (TideBudget){ 0 }, &keep, NULL), "keep");
     b->stats = tide_plan_stats(keep);
     tide_plan_free(keep);
 }
@@ -60,8 +58,8 @@ static void touches_what_it_planned(const Bed *b, const TidePlan *plan, size_t b
     TidePlanStats s = tide_plan_stats(plan);
 
     check(b, train_plan(b->model, plan, (TrainOptions){ .steps = 2 }, &got), "run");
-    cr_expect_eq(got.stats.arena_bytes, s.device_bytes, "budget %zu: %zu bytes touched, %zu planned", budget,
-                 got.stats.arena_bytes, s.device_bytes);
+    cr_expect(touched_as_planned(got.stats.arena_bytes, s.device_bytes),
+              "budget %zu: %zu bytes touched, %zu planned", budget, got.stats.arena_bytes, s.device_bytes);
     cr_expect_leq(got.stats.arena_bytes, budget);
     cr_expect_leq(got.stats.host_bytes, s.host_bytes);
 }

@@ -58,9 +58,9 @@ static void same_bits(const Bed *b, TidePlan *plan, TrainOptions o, const char *
     cr_expect_eq(got.grads, b->keep.grads, "%s, %s: gradients of step 1 differ", b->model->config.name, what);
     cr_expect_eq(got.weights, b->keep.weights, "%s, %s: weights after %d steps differ", b->model->config.name,
                  what, o.steps);
-    cr_expect_eq(got.stats.arena_bytes, tide_plan_stats(plan).device_bytes,
-                 "%s, %s: %zu bytes of the arena touched, %zu planned", b->model->config.name, what,
-                 got.stats.arena_bytes, tide_plan_stats(plan).device_bytes);
+    cr_expect(touched_as_planned(got.stats.arena_bytes, tide_plan_stats(plan).device_bytes),
+              "%s, %s: %zu bytes of the arena touched, %zu planned", b->model->config.name, what,
+              got.stats.arena_bytes, tide_plan_stats(plan).device_bytes);
     tide_plan_free(plan);
 }
 

@@ -83,6 +83,11 @@ const char *test_device(void)
     return device && *device ? device : "cpu";
 }
 
+bool touched_as_planned(size_t touched, size_t planned)
+{
+    return strncmp(test_device(), "cpu", 3) == 0 ? touched == planned : touched <= planned;
+}
+
 uint32_t test_random(uint64_t *state, uint32_t n)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;

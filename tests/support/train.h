@@ -26,6 +26,10 @@ TideStatus train_plan(const Model *m, const TidePlan *plan, TrainOptions o, Trai
 /* Hash of the current values of all parameters, or of their gradients. */
 TideStatus hash_parameters(const Model *m, TideRun *r, bool gradients, uint64_t *hash);
 
+/* Does what was touched agree with the plan? To the byte on the CPU; a GPU's libraries may leave part of
+ * the workspace alone that they ask for, so there it may be less. */
+bool touched_as_planned(size_t touched, size_t planned);
+
 /* A small generator for tests: uniform in [0, n). */
 uint32_t test_random(uint64_t *state, uint32_t n);
 
