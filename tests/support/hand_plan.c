@@ -227,6 +227,7 @@ TidePlan *hand_plan_copy(const TidePlan *plan)
 {
     TidePlan *copy = same(plan, 1, sizeof *plan);
 
+    copy->record = same(plan->record, plan->record ? (int)strlen(plan->record) : 0, 1); /* and its zero */
     copy->homes = same(plan->homes, plan->n_homes, sizeof *plan->homes);
     copy->decisions = same(plan->decisions, plan->n_decisions, sizeof *plan->decisions);
     copy->sections = same(plan->sections, plan->n_sections, sizeof *plan->sections);
