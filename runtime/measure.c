@@ -8,9 +8,10 @@
 #include "runtime/io/record.h"
 #include "runtime/measure.h"
 
-enum { MAX_REPEATS = 64 };
+enum { MAX_REPEATS = 64, FEW_REPEATS = 5 };
 static const double node_seconds_limit = 4.0;   /* guessed to take longer: not run, scaled     */
 static const double node_seconds_wanted = 0.02; /* enough runs of a node to fill this          */
+static const double slow_node_seconds = 0.25;   /* a node that takes so long runs only once    */
 
 static TideStatus failed(const Bench *b, TideStatus status, const char *what)
 {
@@ -104,7 +105,17 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* One run to load and warm, then the median of several. */
+static int enough_repeats(int most, double seconds)
+{
+    int fill = 1 + (int)(node_seconds_wanted / seconds),
+        least = seconds < slow_node_seconds ? FEW_REPEATS : 1;
+    int n = fill > least ? fill : least;
+
+    return n < most ? n : most;
+}
+
+/* One run to load and warm, then the median of several: as many as fill the wanted time, but enough
+ * for a median to shrug off a moment in which the machine did something else. */
 static TideStatus time_call(const Bench *b, const Kernel *k, const KernelCall *call, double *seconds)
 {
     double time[MAX_REPEATS + 1] = { 0 };
@@ -116,11 +127,11 @@ static TideStatus time_call(const Bench *b, const Kernel *k, const KernelCall *c
         TRY(b->be->event_record(b->lane[0], b->to));
         TRY(b->be->event_sync(b->to));
         TRY(b->be->event_seconds(b->from, b->to, &time[i]));
-        if (i == 0 && time[0] * n > node_seconds_wanted) n = 1 + (int)(node_seconds_wanted / time[0]);
+        if (time[i] < least_seconds) time[i] = least_seconds;
+        if (i == 1) n = enough_repeats(n, time[1]);
     }
     qsort(time + 1, (size_t)n, sizeof *time, by_value);
     *seconds = time[1 + (n - 1) / 2];
-    if (*seconds < least_seconds) *seconds = least_seconds;
     return TIDE_OK;
 }
 
