@@ -60,6 +60,10 @@ static int check_options(const Options *o)
     int rc = EXIT_DONE;
 
     if (!o->data) return refuse(o, "--data is missing: give a text file to learn from");
+    if (o->dtype && !strcmp(o->dtype, "f16"))
+        return refuse(o,
+                      "--dtype f16: gradients in f16 underflow without loss scaling, which is not there yet; "
+                      "train in bf16 on a GPU, or in f32");
     if (o->min_lr > o->lr) return refuse(o, "--min-lr %g is above --lr %g", o->min_lr, o->lr);
     rc = check_writable(o, "--dump", o->dump);
     return rc ? rc : check_writable(o, "--metrics", o->metrics);
@@ -84,16 +88,17 @@ static int open_text(Train *t)
 static int check_free_memory(const Train *t)
 {
     const Session *s = &t->session;
-    size_t needs = s->fixed_bytes + s->stats.device_bytes;
+    size_t needs = s->fixed_bytes + s->stats.device_bytes, there;
     char a[BYTES_TEXT], b[BYTES_TEXT];
     TideMemory memory;
 
     if (tide_memory(s->tide, &memory)) return session_fail(s, TIDE_DEVICE);
-    if (memory.free && needs > memory.free)
+    there = memory.free + memory.process; /* what the process has by now is part of what it needs */
+    if (memory.free && needs > there)
         return refuse(
             t->o,
             "the plan takes %zu bytes (%s) of device memory, but only %zu (%s) are free; lower --budget",
-            needs, bytes_text(needs, a), memory.free, bytes_text(memory.free, b));
+            needs, bytes_text(needs, a), there, bytes_text(there, b));
     if (memory.host_free && s->stats.host_bytes > memory.host_free)
         return refuse(
             t->o,
@@ -343,6 +348,18 @@ static void print_summary(const Train *t, double median)
            (unsigned long long)t->weights_hash);
 }
 
+/* The fixed part was measured before the run, so only the end can tell. */
+static void warn_if_over(const Train *t)
+{
+    size_t budget = t->session.budget_bytes;
+    char has[BYTES_TEXT], took[BYTES_TEXT];
+
+    if (budget && t->process_bytes > budget)
+        fprintf(stderr,
+                "tide train: the process took %zu bytes (%s) of the device, over the budget of %zu (%s)\n",
+                t->process_bytes, bytes_text(t->process_bytes, took), budget, bytes_text(budget, has));
+}
+
 static int summarize(Train *t)
 {
     TideRunStats stats;
@@ -352,6 +369,7 @@ static int summarize(Train *t)
     if (rc) return rc;
     t->arena_bytes = stats.arena_bytes;
     if (stats.process_bytes > t->process_bytes) t->process_bytes = stats.process_bytes;
+    warn_if_over(t);
     double median = median_seconds(t);
     if (t->o->json) return json_emit(t->o, summary_json(t, median));
     print_summary(t, median);

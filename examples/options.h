@@ -19,7 +19,13 @@ enum {
     EXIT_INTERRUPTED = 130
 };
 
-typedef enum Command { CMD_TRAIN = 1, CMD_PLAN = 2, CMD_PLACE = 4, CMD_DEVICES = 8 } Command;
+typedef enum Command {
+    CMD_TRAIN = 1,
+    CMD_PLAN = 2,
+    CMD_PLACE = 4,
+    CMD_DEVICES = 8,
+    CMD_PROFILE = 16
+} Command;
 
 typedef enum SizeKind { SIZE_DEFAULT, SIZE_BYTES, SIZE_PERCENT, SIZE_LEAST } SizeKind;
 typedef struct Size {
@@ -53,7 +59,7 @@ typedef struct Options {
     int64_t steps, warmup, eval_every, eval_batches, sample, sample_every, seed;
     double lr, min_lr, weight_decay, beta1, beta2, clip, temperature;
     bool verify;
-    /* place */
+    /* place and profile */
     const char *operand, *output;
     Size capacity;
     double seconds;

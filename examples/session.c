@@ -176,11 +176,16 @@ static TidePolicy policy_of(const Options *o)
     return TIDE_POLICY_AUTO;
 }
 
+TideStatus session_measure(Session *s)
+{
+    return tide_profile_measure(s->model->program, PROFILE_REPEATS, &s->profile);
+}
+
 static TideStatus make_profile(Session *s)
 {
     const char *file = s->options->profile;
 
-    if (!file) return tide_profile_measure(s->model->program, PROFILE_REPEATS, &s->profile);
+    if (!file) return session_measure(s);
     if (!strcmp(file, "guess")) return tide_profile_guess(s->model->program, &s->profile);
     TRY(tide_profile_load(s->model->program, file, &s->profile));
     int filled = tide_profile_filled(s->profile);
@@ -272,16 +277,16 @@ static void set_arena_budget(Session *s)
         s->budget.device_bytes = s->budget_bytes > s->fixed_bytes ? s->budget_bytes - s->fixed_bytes : 1;
 }
 
+/* The plan comes first: what it says of the device's choices must be adopted before measuring makes them.
+ * A profile that is given has a say in them too. */
 static int load_plan(Session *s)
 {
     char has[BYTES_TEXT], needs[BYTES_TEXT];
-    TideStatus status = TIDE_OK;
+    bool budget = s->options->budget.kind != SIZE_DEFAULT;
+    TideStatus status = tide_plan_load(s->model->program, s->options->plan, &s->plan);
 
-    if (s->options->budget.kind != SIZE_DEFAULT) {
-        status = s->profile ? TIDE_OK : make_profile(s);
-        if (!status) status = resolve_budget(s);
-    }
-    if (!status) status = tide_plan_load(s->model->program, s->options->plan, &s->plan);
+    if (!status && (budget || s->options->profile)) status = make_profile(s);
+    if (!status && budget) status = resolve_budget(s);
     if (status) return session_fail(s, status);
     s->fixed_bytes = s->plan->fixed_bytes;
     size_t bytes = s->fixed_bytes + s->plan->arena_bytes[SPACE_DEVICE];
@@ -295,13 +300,29 @@ static int load_plan(Session *s)
     return EXIT_DONE;
 }
 
+/* The library speaks of the arena; a budget is the whole process. */
+static int refuse_budget(const Session *s, size_t least)
+{
+    char fixed[BYTES_TEXT], needs[BYTES_TEXT];
+
+    if (!s->fixed_bytes || !least) return session_fail(s, TIDE_NO_PLAN);
+    refuse(s->options,
+           "%s. Beside these the process takes %zu bytes (%s) for context, code and libraries, so the least "
+           "--budget is %zu (%s)",
+           tide_message(s->tide), s->fixed_bytes, bytes_text(s->fixed_bytes, fixed), s->fixed_bytes + least,
+           bytes_text(s->fixed_bytes + least, needs));
+    return EXIT_NO_PLAN;
+}
+
 static int make_plan(Session *s)
 {
+    size_t least = 0;
     TideStatus status = make_profile(s);
 
     if (!status) status = resolve_budget(s);
     set_arena_budget(s);
-    if (!status) status = tide_plan_make(s->model->program, s->profile, s->budget, &s->plan, NULL);
+    if (!status) status = tide_plan_make(s->model->program, s->profile, s->budget, &s->plan, &least);
+    if (status == TIDE_NO_PLAN) return refuse_budget(s, least);
     return status ? session_fail(s, status) : EXIT_DONE;
 }
 
@@ -311,7 +332,7 @@ static int set_limits(Session *s)
     TideMemory memory;
 
     if (tide_memory(s->tide, &memory)) return session_fail(s, TIDE_DEVICE);
-    s->default_bytes = less_margin(memory.free);
+    s->default_bytes = less_margin(memory.free + memory.process); /* a budget counts what is taken by now */
     s->budget.policy = policy_of(o);
     s->budget.host_bytes =
         o->host_budget.kind == SIZE_BYTES ? o->host_budget.bytes : less_margin(memory.host_free);

@@ -18,7 +18,7 @@ typedef struct Session {
     char device[32];
     TideBudget budget;    /* of the arena; what the plan was asked for                   */
     size_t budget_bytes;  /* of the process; 0: no limit                                 */
-    size_t default_bytes; /* what is free less the margin; 0: not known                  */
+    size_t default_bytes; /* what is free or ours less the margin; 0: not known          */
     size_t fixed_bytes;   /* of the process, outside the arena                           */
     size_t static_bytes;  /* fixed, persistent tensors, inputs                           */
     bool checked;         /* the plan was proven                                         */
@@ -26,6 +26,8 @@ typedef struct Session {
 
 /* Open the device, build the model and tie the planner's hands as --force says. */
 int session_open(const Options *o, Session *out);
+/* Time the model's operations and the device's copies into the session's profile. */
+TideStatus session_measure(Session *s);
 /* Measure or load a profile, find the budget, plan and prove. */
 int session_plan(Session *s);
 void session_close(Session *s);

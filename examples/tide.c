@@ -8,10 +8,8 @@ static const struct {
     Command command;
     int (*run)(const Options *o);
 } commands[] = {
-    { CMD_TRAIN, cmd_train },
-    { CMD_PLAN, cmd_plan },
-    { CMD_PLACE, cmd_place },
-    { CMD_DEVICES, cmd_devices },
+    { CMD_TRAIN, cmd_train }, { CMD_PLAN, cmd_plan },       { CMD_PROFILE, cmd_profile },
+    { CMD_PLACE, cmd_place }, { CMD_DEVICES, cmd_devices },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -21,6 +19,7 @@ static void print_usage(FILE *to)
             "usage: tide COMMAND [options]\n\n"
             "  train    train a model inside a budget of device memory\n"
             "  plan     make a plan, print it, save it; no training\n"
+            "  profile  time the operations of a model and the copies of a device\n"
             "  place    give a list of buffers their offsets\n"
             "  devices  what this machine offers\n\n"
             "`tide COMMAND --help` lists the options of a command.\n"
@@ -35,8 +34,10 @@ static int refuse_command(const char *word)
 
     for (int i = 0; i < N_COMMANDS; i++) names[i] = command_name(commands[i].command);
     near = nearest_name(word, names, N_COMMANDS);
-    fprintf(stderr, "tide: there is no command '%s'%s%s%s The commands are train, plan, place and devices.\n",
-            word, near ? "; did you mean " : ".", near ? near : "", near ? "?" : "");
+    fprintf(
+        stderr,
+        "tide: there is no command '%s'%s%s%s The commands are train, plan, profile, place and devices.\n",
+        word, near ? "; did you mean " : ".", near ? near : "", near ? "?" : "");
     return EXIT_BAD_INPUT;
 }
 

@@ -46,6 +46,7 @@ typedef struct MemoryInfo {
 typedef struct Rough {
     double flops_per_second, bytes_per_second, link_bytes_per_second;
     double launch_seconds; /* of a node, and of a copy */
+    size_t fixed_bytes;    /* of a process outside the arena: context, code, handles; 0: none */
 } Rough;
 
 typedef struct Backend {
@@ -98,9 +99,10 @@ typedef struct Backend {
     TideStatus (*capture_replay)(Capture *c, Stream *s);
     void       (*capture_free)(Capture *c);
 
-    /* The numerics record: which algorithms the libraries use for which shape, as JSON text that the
-     * caller frees; NULL without memory. Load adopts a record before anything is prepared: TIDE_BAD_FILE
-     * if it is malformed, made with other versions, or disagrees with what is in use. Both NULL: this
+    /* The numerics record: which algorithms the libraries use for which shape, chosen or given so far, as
+     * JSON text that the caller frees; NULL without memory. Load adopts a record before anything is
+     * prepared: TIDE_BAD_FILE if it is malformed or disagrees with what is in use or was given before.
+     * One that was made with another kind of device or other versions is left aside. Both NULL: this
      * device makes no choices. */
     char      *(*numerics_save)(Device *d);
     TideStatus (*numerics_load)(Device *d, const char *json);

@@ -294,6 +294,13 @@ void tide_run_poison(TideRun *r, bool on)
 
 /* ---- Making ---------------------------------------------------------------- */
 
+/* A plan made in this process has said so far what was chosen; from here on it binds. */
+static TideStatus adopt_record(const TideRun *r)
+{
+    if (!r->plan->record || !r->be->numerics_load) return TIDE_OK;
+    return failed(r, r->be->numerics_load(r->device, r->plan->record), "the plan's choices");
+}
+
 static TideStatus make_arenas(TideRun *r)
 {
     const size_t *bytes = r->plan->arena_bytes;
@@ -418,7 +425,8 @@ TideStatus tide_run_new(const TideProgram *p, const TidePlan *plan, TideRun **ou
     r->be = p->tide->backend;
     r->device = p->tide->device;
     r->no_graph = p->tide->options.no_graph;
-    TideStatus status = make_arenas(r);
+    TideStatus status = adopt_record(r);
+    if (!status) status = make_arenas(r);
     if (!status) status = make_events(r);
     if (!status) status = make_sections(r); /* preparing kernels may write anywhere */
     if (!status) status = clear_arena(r);

@@ -79,7 +79,8 @@ void node_infos(const TideProgram *p, const Node *n, const Tensor **in_info, con
 
 /* A hash (FNV-1a, 64 bit) of all graphs: names, shapes, ops, attributes, order. */
 uint64_t program_hash(const TideProgram *p);
-/* A hash of all that decides bits besides the graph: device kind and its choices. */
-uint64_t numerics_hash(const TideProgram *p);
+/* A hash of all that decides bits besides the graph: device, versions, and a record of choices (NULL:
+ * none), which is the plan's own: what is chosen later for other shapes changes no hash. */
+uint64_t numerics_hash(const TideProgram *p, const char *record);
 
 #endif

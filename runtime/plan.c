@@ -39,5 +39,6 @@ void tide_plan_free(TidePlan *plan)
     free(plan->sections);
     free(plan->homes);
     free(plan->decisions);
+    free(plan->record);
     free(plan);
 }

@@ -71,6 +71,7 @@ typedef struct Decision {
 
 struct TidePlan {
     uint64_t      program_hash, numerics_hash; /* refuses to run on others */
+    char         *record;                      /* the choices that it was made with; NULL: none */
     size_t        arena_bytes[SPACE_COUNT];
     size_t        fixed_bytes;                 /* of the process, outside the arena; 0 if not known */
     TidePolicy    policy;

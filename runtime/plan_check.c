@@ -71,7 +71,8 @@ static TideStatus no_memory(const Proof *pr)
 static TideStatus check_hashes(const Proof *pr)
 {
     const TidePlan *plan = pr->plan;
-    uint64_t program = program_hash(pr->program), numerics = numerics_hash(pr->program);
+    uint64_t program = program_hash(pr->program);
+    uint64_t numerics = numerics_hash(pr->program, plan->record);
 
     if (plan->program_hash != program)
         return proof_refuse(pr,
@@ -81,7 +82,7 @@ static TideStatus check_hashes(const Proof *pr)
     if (plan->numerics_hash != numerics)
         return proof_refuse(pr,
                             "it was made for numerics %016" PRIx64 ", here they are %016" PRIx64
-                            "; the device or its libraries differ, plan anew",
+                            "; the device, its libraries or its choices differ, plan anew",
                             plan->numerics_hash, numerics);
     if (plan->n_sections != pr->program->n_graphs)
         return proof_refuse(pr, "it has %d sections, but the program has %d graphs", plan->n_sections,

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "runtime/base.h"
 #include "runtime/io/json_read.h"
+#include "runtime/io/record.h"
 #include "runtime/plan_json.h"
 
 enum { MOST_ITEMS = 1 << 24 };
@@ -298,9 +299,9 @@ static TideStatus read_arena(const JsonAt *root, TidePlan *plan)
 /* Version and hashes come first, so that a file made for something else is refused for that. */
 static TideStatus read_head(const JsonAt *root, const TideProgram *p, TidePlan *plan)
 {
-    static const char *const keys[] = { "tide_plan",   "program",  "numerics", "policy",
-                                        "fixed_bytes", "arena",    "homes",    "decisions",
-                                        "stats",       "sections", NULL };
+    static const char *const keys[] = { "tide_plan",   "program", "numerics", "policy",
+                                        "fixed_bytes", "record",  "arena",    "homes",
+                                        "decisions",   "stats",   "sections", NULL };
     JsonAt at;
     int64_t version = 0;
     int word = 0;
@@ -324,7 +325,8 @@ static TideStatus read_head(const JsonAt *root, const TideProgram *p, TidePlan *
     TRY(read_word(&at, policy_names, TIDE_POLICY_COUNT, &word));
     plan->policy = (TidePolicy)word;
     TRY(read_member(root, "fixed_bytes", &at));
-    return read_size(&at, &plan->fixed_bytes);
+    TRY(read_size(&at, &plan->fixed_bytes));
+    return record_read(root, &plan->record);
 }
 
 static TideStatus read_plan(const JsonFile *f, const TideProgram *p, TidePlan *plan)
@@ -363,6 +365,7 @@ TideStatus tide_plan_load(const TideProgram *p, const char *path, TidePlan **out
     if (!status) status = read_plan(&file, p, plan);
     read_close(&file);
     if (!status) status = check_loaded(p, plan, path);
+    if (!status) status = record_adopt(p->tide, plan->record, path);
     if (status)
         tide_plan_free(plan);
     else

@@ -138,8 +138,10 @@ static void put_plan(FILE *to, const TideProgram *p, const TidePlan *plan)
     fprintf(to,
             "{\"tide_plan\": %d,\n \"program\": \"%016" PRIx64 "\",\n \"numerics\": \"%016" PRIx64 "\",\n",
             PLAN_VERSION, plan->program_hash, plan->numerics_hash);
-    fprintf(to, " \"policy\": \"%s\",\n \"fixed_bytes\": %zu,\n \"arena\": {", policy_names[plan->policy],
+    fprintf(to, " \"policy\": \"%s\",\n \"fixed_bytes\": %zu,\n", policy_names[plan->policy],
             plan->fixed_bytes);
+    if (plan->record) fprintf(to, " \"record\": %s,\n", plan->record);
+    fputs(" \"arena\": {", to);
     for (int i = 0; i < SPACE_COUNT; i++)
         fprintf(to, "%s\"%s\": %zu", i ? ", " : "", space_names[i], plan->arena_bytes[i]);
     fputs("},\n \"homes\": ", to);

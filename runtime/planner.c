@@ -13,6 +13,7 @@
 #include <time.h>
 #include "runtime/base.h"
 #include "runtime/emit.h"
+#include "runtime/io/record.h"
 #include "runtime/planner.h"
 #include "runtime/profile.h"
 
@@ -242,8 +243,9 @@ static TideStatus write_plan(Planner *pl, const Solution *s, TidePlan *plan)
 {
     Emitted first = { 0 }, other;
 
+    TRY(record_snapshot(pl->program->tide, &plan->record));
     plan->program_hash = program_hash(pl->program);
-    plan->numerics_hash = numerics_hash(pl->program);
+    plan->numerics_hash = numerics_hash(pl->program, plan->record);
     plan->fixed_bytes = profile_fixed_bytes(pl->profile);
     plan->policy = pl->budget.policy;
     plan->arena_bytes[SPACE_DEVICE] = pl->static_bytes;

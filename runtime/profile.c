@@ -73,7 +73,9 @@ static int entry_for(const TideProgram *p, TideProfile *f, const Node *n)
 {
     char *key = make_key(p, n);
     int found = key ? profile_find(f, key) : -1;
+    size_t scratch = node_scratch(p, n);
 
+    if (found >= 0 && f->entries[found].scratch_bytes < scratch) f->entries[found].scratch_bytes = scratch;
     if (!key || found >= 0) {
         free(key);
         return found;
@@ -84,7 +86,8 @@ static int entry_for(const TideProgram *p, TideProfile *f, const Node *n)
         return -1;
     }
     f->entries = grown;
-    f->entries[f->n_entries] = (Entry){ .key = key, .flops = node_flops(p, n), .bytes = node_bytes(p, n) };
+    f->entries[f->n_entries] =
+        (Entry){ .key = key, .flops = node_flops(p, n), .bytes = node_bytes(p, n), .scratch_bytes = scratch };
     return f->n_entries++;
 }
 
@@ -116,6 +119,7 @@ TideStatus profile_new(const TideProgram *p, TideProfile **out)
         tide_profile_free(f);
         return tide_fail(p->tide, status, "no memory for a profile");
     }
+    f->alignment = p->tide->backend->alignment;
     snprintf(f->device, sizeof f->device, "%s", p->tide->name);
     snprintf(f->versions, sizeof f->versions, "%s", p->tide->backend->versions(p->tide->device));
     *out = f;
@@ -129,6 +133,7 @@ void tide_profile_free(TideProfile *f)
     for (int i = 0; i < f->n_graphs && f->entry_of; i++) free(f->entry_of[i]);
     free(f->entry_of);
     free(f->entries);
+    free(f->record);
     free(f);
 }
 
@@ -179,6 +184,7 @@ void profile_fill(const TideProgram *p, TideProfile *f)
         e->seconds = like ? like->seconds * guess(rough, e) / guess(rough, like) : guess(rough, e);
         f->filled++;
     }
+    if (!f->fixed_bytes) f->fixed_bytes = rough->fixed_bytes;
     if (f->link.out <= 0) {
         double speed = p->tide->options.link_bytes_per_second;
         if (speed <= 0) speed = rough->link_bytes_per_second;

@@ -13,16 +13,27 @@ typedef struct Entry {
     char  *key;     /* "linear f32[12,64,128] f32[384,128] f32[384] > f32[12,64,384]" */
     double seconds; /* median of several runs                                         */
     double flops, bytes;
+    size_t scratch_bytes; /* the most that a node of this key wants */
     Source source;
 } Entry;
+
+/* Bytes a second of copies of so many bytes: each way alone, and each while the other is busy too. */
+typedef struct LinkSpeed {
+    size_t bytes;
+    double out, in, duplex_out, duplex_in;
+} LinkSpeed;
+enum { MOST_LINK_SIZES = 32 };
 
 struct TideProfile {
     Entry  *entries; int n_entries;
     int   **entry_of; int n_graphs; /* [graph][node] index into entries */
-    Link    link;
-    size_t  fixed_bytes; /* of the process outside the arena; 0: none or not known */
+    Link    link;        /* what planning uses                                      */
+    LinkSpeed by_size[MOST_LINK_SIZES]; int n_sizes; /* ascending; none unless measured */
+    size_t  fixed_bytes; /* of the process outside the arena; 0: none               */
+    size_t  alignment;   /* of slots                                                */
     int     filled;      /* entries that were scaled or guessed                     */
     char    device[32], versions[256];
+    char   *record;      /* choices that the times were measured with; NULL: none   */
 };
 
 /* Seconds of one run of node n of graph g. Cannot fail: a profile covers its program. */
@@ -36,5 +47,7 @@ TideStatus profile_new(const TideProgram *p, TideProfile **out);
 void       profile_fill(const TideProgram *p, TideProfile *f);
 /* The entry of that key; -1: none. */
 int        profile_find(const TideProfile *f, const char *key);
+/* profile_json.c: the document. */
+void       profile_write(const TideProfile *f, FILE *to);
 
 #endif

@@ -7,13 +7,36 @@
 #include <string.h>
 #include "runtime/base.h"
 #include "runtime/io/json_read.h"
+#include "runtime/io/record.h"
 #include "runtime/profile.h"
 
 enum { MOST_FILE_BYTES = 64 << 20, MOST_ENTRIES = 1 << 20 };
 
 /* ---- Saving ---------------------------------------------------------------- */
 
-static void write_profile(const TideProfile *f, FILE *to)
+static void write_links(const TideProfile *f, FILE *to)
+{
+    fprintf(to,
+            "  \"link\": { \"out_bytes_per_second\": %.9g, \"in_bytes_per_second\": %.9g, "
+            "\"duplex_bytes_per_second\": %.9g, \"latency_seconds\": %.9g },\n  \"link_by_size\": [",
+            f->link.out, f->link.in, f->link.duplex, f->link.latency);
+    for (int i = 0; i < f->n_sizes; i++) {
+        const LinkSpeed *s = &f->by_size[i];
+        fprintf(to, "%s\n    [%zu, %.9g, %.9g, %.9g, %.9g]", i ? "," : "", s->bytes, s->out, s->in,
+                s->duplex_out, s->duplex_in);
+    }
+    fprintf(to, "],\n");
+}
+
+static void write_entry(const Entry *e, FILE *to)
+{
+    fprintf(to, "\n    { \"key\": ");
+    write_text(to, e->key);
+    fprintf(to, ", \"seconds\": %.9g, \"flops\": %.17g, \"bytes\": %.17g, \"scratch_bytes\": %zu }",
+            e->seconds, e->flops, e->bytes, e->scratch_bytes);
+}
+
+void profile_write(const TideProfile *f, FILE *to)
 {
     const char *comma = "";
 
@@ -21,18 +44,14 @@ static void write_profile(const TideProfile *f, FILE *to)
     write_text(to, f->device);
     fprintf(to, ",\n  \"versions\": ");
     write_text(to, f->versions);
-    fprintf(to, ",\n  \"fixed_bytes\": %zu,\n", f->fixed_bytes);
-    fprintf(to,
-            "  \"link\": { \"out_bytes_per_second\": %.9g, \"in_bytes_per_second\": %.9g, "
-            "\"duplex_bytes_per_second\": %.9g, \"latency_seconds\": %.9g },\n  \"nodes\": [",
-            f->link.out, f->link.in, f->link.duplex, f->link.latency);
+    fprintf(to, ",\n  \"fixed_bytes\": %zu,\n  \"alignment\": %zu,\n", f->fixed_bytes, f->alignment);
+    write_links(f, to);
+    if (f->record) fprintf(to, "  \"record\": %s,\n", f->record);
+    fprintf(to, "  \"nodes\": [");
     for (int i = 0; i < f->n_entries; i++) {
-        const Entry *e = &f->entries[i];
-        if (e->source != SOURCE_MEASURED) continue;
-        fprintf(to, "%s\n    { \"key\": ", comma);
-        write_text(to, e->key);
-        fprintf(to, ", \"seconds\": %.9g, \"flops\": %.17g, \"bytes\": %.17g }", e->seconds, e->flops,
-                e->bytes);
+        if (f->entries[i].source != SOURCE_MEASURED) continue;
+        fputs(comma, to);
+        write_entry(&f->entries[i], to);
         comma = ",";
     }
     fprintf(to, "\n  ]\n}\n");
@@ -43,7 +62,7 @@ TideStatus tide_profile_save(const TideProgram *p, const TideProfile *f, const c
     FILE *to = fopen(path, "w");
 
     if (!to) return tide_fail(p->tide, TIDE_IO, "%s: %s", path, strerror(errno));
-    write_profile(f, to);
+    profile_write(f, to);
     bool failed = ferror(to) != 0;
     if (fclose(to) != 0 || failed) return tide_fail(p->tide, TIDE_IO, "%s: %s", path, strerror(errno));
     return TIDE_OK;
@@ -57,6 +76,58 @@ static TideStatus read_positive(const JsonAt *at, const char *key, double *out)
 
     TRY(read_member(at, key, &value));
     return read_real(&value, 1e-12, 1e18, out);
+}
+
+/* A size that files of an older day lack. */
+static TideStatus read_optional_size(const JsonAt *at, const char *key, size_t *out)
+{
+    JsonAt value;
+
+    if (!read_has(at, key)) return TIDE_OK;
+    TRY(read_member(at, key, &value));
+    return read_size(&value, out);
+}
+
+static TideStatus read_alignment(const JsonAt *root, size_t *out)
+{
+    TRY(read_optional_size(root, "alignment", out));
+    if (*out && (*out & (*out - 1)) == 0) return TIDE_OK;
+    return read_refuse(root, "has the alignment %zu, which must be a power of two", *out);
+}
+
+/* One row: bytes, then the four speeds. */
+static TideStatus read_speed(const JsonAt *row, size_t above, LinkSpeed *s)
+{
+    double *const speeds[] = { &s->out, &s->in, &s->duplex_out, &s->duplex_in };
+    JsonAt at;
+    size_t n = 0;
+
+    TRY(read_array(row, 5, 5, &n));
+    at = read_item(row, 0);
+    TRY(read_size(&at, &s->bytes));
+    if (s->bytes <= above) return read_refuse(&at, "is %zu, but sizes must ascend from 1", s->bytes);
+    for (size_t i = 0; i < 4; i++) {
+        at = read_item(row, i + 1);
+        TRY(read_real(&at, 1e-12, 1e18, speeds[i]));
+    }
+    return TIDE_OK;
+}
+
+static TideStatus read_by_size(const JsonAt *root, TideProfile *f)
+{
+    JsonAt rows;
+    size_t n = 0, above = 0;
+
+    if (!read_has(root, "link_by_size")) return TIDE_OK;
+    TRY(read_member(root, "link_by_size", &rows));
+    TRY(read_array(&rows, 0, MOST_LINK_SIZES, &n));
+    for (size_t i = 0; i < n; i++) {
+        JsonAt row = read_item(&rows, i);
+        TRY(read_speed(&row, above, &f->by_size[i]));
+        above = f->by_size[i].bytes;
+    }
+    f->n_sizes = (int)n;
+    return TIDE_OK;
 }
 
 static TideStatus read_link(const JsonAt *at, Link *link)
@@ -89,7 +160,7 @@ static TideStatus add_entry(const JsonAt *at, TideProfile *f, const char *key)
 
 static TideStatus read_entry(const JsonAt *at, TideProfile *f)
 {
-    static const char *const keys[] = { "key", "seconds", "flops", "bytes", NULL };
+    static const char *const keys[] = { "key", "seconds", "flops", "bytes", "scratch_bytes", NULL };
     JsonAt value;
     const char *key;
     double flops, bytes;
@@ -108,6 +179,7 @@ static TideStatus read_entry(const JsonAt *at, TideProfile *f)
     TRY(read_real(&value, 0, 1e30, &flops));
     TRY(read_member(at, "bytes", &value));
     TRY(read_real(&value, 0, 1e30, &bytes));
+    TRY(read_optional_size(at, "scratch_bytes", &f->entries[i].scratch_bytes));
     f->entries[i].flops = flops;
     f->entries[i].bytes = bytes;
     f->entries[i].source = SOURCE_MEASURED;
@@ -127,8 +199,9 @@ static TideStatus read_line(const JsonAt *root, const char *key, char *to, size_
 
 static TideStatus read_profile(const JsonFile *file, TideProfile *f)
 {
-    static const char *const keys[] = { "tide_profile", "device", "versions", "fixed_bytes",
-                                        "link",         "nodes",  NULL };
+    static const char *const keys[] = { "tide_profile", "device", "versions",     "fixed_bytes",
+                                        "alignment",    "link",   "link_by_size", "record",
+                                        "nodes",        NULL };
     JsonAt root = read_root(file), value;
     int64_t version;
     size_t n;
@@ -142,6 +215,9 @@ static TideStatus read_profile(const JsonFile *file, TideProfile *f)
     TRY(read_size(&value, &f->fixed_bytes));
     TRY(read_member(&root, "link", &value));
     TRY(read_link(&value, &f->link));
+    TRY(read_alignment(&root, &f->alignment));
+    TRY(read_by_size(&root, f));
+    TRY(record_read(&root, &f->record));
     TRY(read_member(&root, "nodes", &value));
     TRY(read_array(&value, 0, MOST_ENTRIES, &n));
     for (size_t i = 0; i < n; i++) {
@@ -159,6 +235,7 @@ TideStatus tide_profile_load(const TideProgram *p, const char *path, TideProfile
     TideStatus status = read_open(p->tide, path, MOST_FILE_BYTES, &file);
     if (!status) status = read_profile(&file, *out);
     read_close(&file);
+    if (!status) status = record_adopt(p->tide, (*out)->record, path);
     if (!status) {
         profile_fill(p, *out);
         return TIDE_OK;

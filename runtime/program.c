@@ -338,9 +338,11 @@ uint64_t program_hash(const TideProgram *p)
     return h;
 }
 
-uint64_t numerics_hash(const TideProgram *p)
+uint64_t numerics_hash(const TideProgram *p, const char *record)
 {
     const Tide *t = p->tide;
+    uint64_t h = hash_text(hash_text(fnv_start, t->backend->name), t->backend->versions(t->device));
 
-    return hash_text(hash_text(fnv_start, t->backend->name), t->backend->versions(t->device));
+    h = hash_int(h, t->options.tf32);
+    return record ? hash_text(h, record) : h;
 }

@@ -174,7 +174,9 @@ TideStatus tide_profile_measure(const TideProgram *p, int repeats, TideProfile *
  * as any other, only their predicted seconds are rough. */
 TideStatus tide_profile_guess(const TideProgram *p, TideProfile **out);
 TideStatus tide_profile_save(const TideProgram *p, const TideProfile *f, const char *path);
-/* What the file lacks is filled by scaling; tide_profile_filled() counts it. */
+/* What the file lacks is filled by scaling; tide_profile_filled() counts it. The device takes over the
+ * choices of algorithms in the file if it is of that kind and has those libraries; TIDE_BAD_FILE if they
+ * contradict what was chosen or given before. */
 TideStatus tide_profile_load(const TideProgram *p, const char *path, TideProfile **out);
 int        tide_profile_filled(const TideProfile *f);
 void       tide_profile_free(TideProfile *f);
@@ -232,7 +234,8 @@ TideStatus    tide_plan_make(const TideProgram *p, const TideProfile *f, TideBud
 /* Prove a plan safe for this program, trusting nothing: see plan_check.c. */
 TideStatus    tide_plan_check(const TideProgram *p, const TidePlan *plan);
 TideStatus    tide_plan_save(const TideProgram *p, const TidePlan *plan, const char *path); /* JSON */
-TideStatus    tide_plan_load(const TideProgram *p, const char *path, TidePlan **out); /* and checks */
+/* Also checks the plan, and lets the device take over its choices of algorithms, as of a profile. */
+TideStatus    tide_plan_load(const TideProgram *p, const char *path, TidePlan **out);
 void          tide_plan_print(const TideProgram *p, const TidePlan *plan, FILE *to);  /* one step a line */
 TidePlanStats tide_plan_stats(const TidePlan *plan);
 TideFate      tide_plan_fate(const TidePlan *plan, TideTensor x); /* TIDE_AUTO: had no choice */

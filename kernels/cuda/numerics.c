@@ -55,13 +55,19 @@ void numerics_free(Numerics *n)
 
 /* ---- Text ------------------------------------------------------------------- */
 
-char *numerics_text(const Numerics *n)
+static bool is_idle(const Choice *c)
+{
+    return c->source == CHOICE_CACHED && !c->used;
+}
+
+static char *text_of(const Numerics *n, bool idle_too)
 {
     json_t *choices = json_object();
     char *text = NULL;
 
     for (int i = 0; choices && i < n->n_choices; i++)
-        if (json_object_set_new(choices, n->choices[i].key, json_string(n->choices[i].value))) {
+        if ((idle_too || !is_idle(&n->choices[i])) &&
+            json_object_set_new(choices, n->choices[i].key, json_string(n->choices[i].value))) {
             json_decref(choices);
             choices = NULL;
         }
@@ -73,6 +79,11 @@ char *numerics_text(const Numerics *n)
     return text;
 }
 
+char *numerics_text(const Numerics *n)
+{
+    return text_of(n, false);
+}
+
 /* Take one choice of a record; false if it contradicts what is in use or was given before. */
 static bool adopt_choice(Numerics *n, const char *key, const char *value, ChoiceSource source)
 {
@@ -80,7 +91,7 @@ static bool adopt_choice(Numerics *n, const char *key, const char *value, Choice
 
     if (!c) return numerics_add(n, key, value, source);
     if (strcmp(c->value, value) == 0) {
-        c->source = source;
+        if (c->source == CHOICE_CACHED) c->source = source; /* what was timed here still goes to the cache */
         return true;
     }
     if (c->used || c->source == CHOICE_GIVEN) return false;
@@ -202,13 +213,6 @@ void numerics_cache_read(Numerics *n)
     free(text);
 }
 
-/* Only what was timed or cached is worth a place there: the first heuristic of an unprepared run is
- * not, and a record that the user gave is that file's own. */
-static bool worth_keeping(const Choice *c)
-{
-    return c->source == CHOICE_TIMED || c->source == CHOICE_CACHED;
-}
-
 static bool write_text(const char *path, const char *text)
 {
     char temporary[2 * PATH_BYTES + 32];
@@ -222,6 +226,8 @@ static bool write_text(const char *path, const char *text)
     return false;
 }
 
+/* What was timed here is added to what the file holds by now: the first heuristic of an unprepared run is
+ * not worth a place there, and a record that the user gave is that file's own. */
 void numerics_cache_write(const Numerics *n)
 {
     Numerics kept = { 0 };
@@ -229,12 +235,14 @@ void numerics_cache_write(const Numerics *n)
     bool timed = false, ok = cache_folder(folder, sizeof folder) && cache_path(n, path, sizeof path);
 
     memcpy(kept.made_with, n->made_with, sizeof kept.made_with);
+    if (ok) numerics_cache_read(&kept);
     for (int i = 0; ok && i < n->n_choices; i++) {
         const Choice *c = &n->choices[i];
-        timed = timed || c->source == CHOICE_TIMED;
-        if (worth_keeping(c)) ok = numerics_add(&kept, c->key, c->value, c->source);
+        if (c->source != CHOICE_TIMED) continue;
+        timed = true;
+        ok = numerics_add(&kept, c->key, c->value, c->source);
     }
-    char *text = ok && timed ? numerics_text(&kept) : NULL;
+    char *text = ok && timed ? text_of(&kept, true) : NULL;
     if (text) {
         mkdir(folder, 0755);
         char *slash = strrchr(path, '/');

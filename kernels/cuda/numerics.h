@@ -39,7 +39,8 @@ const char *numerics_wish(const Numerics *n, const char *what);
 /* Keep a choice that was just made, in place of one of the cache. False without memory. */
 bool numerics_add(Numerics *n, const char *key, const char *value, ChoiceSource source);
 
-/* The whole record as JSON text that the caller frees; NULL without memory. */
+/* The record as JSON text that the caller frees; NULL without memory. What only the cache knows and nothing
+ * here uses is left out: a file carries what its program rests on. */
 char *numerics_text(const Numerics *n);
 
 /* Adopt a record. One made with another device kind or other versions is left aside. why [size] says

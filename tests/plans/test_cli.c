@@ -100,7 +100,8 @@ typedef struct Refusal {
     const char *words;
 } Refusal;
 
-#define SMALL "--model gpt-char --layers 3 --width 32 --heads 2 --batch 4 --device cpu --profile guess "
+#define TINY "--model gpt-char --layers 3 --width 32 --heads 2 --batch 4 --device cpu "
+#define SMALL TINY "--profile guess "
 #define BITS SMALL "--dropout 0.1 --attn-dropout 0.1 --accum 2 "
 #define TRAIN "train " SMALL "--steps 2 "
 
@@ -108,7 +109,7 @@ typedef struct Refusal {
 static const Refusal usage[] = {
     { "", 2, "usage" },
     { "trian", 2, "trian|did you mean train" },
-    { "explain", 2, "train, plan, place and devices" },
+    { "explain", 2, "train, plan, profile, place and devices" },
     { "train", 2, "--data is missing" },
     { "train --data %s/corpus.txt", 2, "--model|gpt-char" },
     { "train --model gpt-chat --data %s/corpus.txt", 2, "gpt-chat|did you mean gpt-char" },
@@ -130,6 +131,10 @@ static const Refusal usage[] = {
     { TRAIN "--data %s/corpus.txt --lr 1e-4 --min-lr 1e-3", 2, "--min-lr 0.001|0.0001" },
     { TRAIN "--data %s/corpus.txt --quiet=yes", 2, "--quiet takes no value" },
     { TRAIN "--data %s/corpus.txt --dtype bf16", 2, "bf16|f32" },
+    { TRAIN "--data %s/corpus.txt --dtype f16", 2, "f16|loss scaling|bf16" },
+    { "profile", 2, "--model|gpt-char" },
+    { "profile --model gpt-char --budget 1GiB", 2, "--budget|not of tide profile" },
+    { "profile --model gpt-char --device cpu -o %s/no/p.json", 2, "-o|p.json" },
     { "plan --model gpt-char --device gpu", 2, "gpu|cuda" },
     { "plan --model gpt-char --device cpu:x", 2, "cpu:x" },
     { "plan " SMALL "--link 0", 2, "--link 0" },
@@ -386,6 +391,23 @@ Test(cli, train_says_all_that_it_promises)
     cr_expect(lines == 5, "%d lines of metrics for 5 steps", lines);
     fclose(f);
     json_decref(j);
+}
+
+Test(cli, a_profile_serves_plans)
+{
+    static const char *const keys[] = { "tide_profile", "device", "versions",     "fixed_bytes",
+                                        "alignment",    "link",   "link_by_size", "nodes" };
+    json_t *j = tide_json("profile " TINY "-o %s/p.json");
+    char output[TEXT_BYTES / 16];
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        cr_expect(json_object_get(j, keys[i]), "profile --json lacks %s", keys[i]);
+    json_decref(j);
+    cr_expect(tide("plan " TINY "--profile %s/p.json --dump %s/saved.json", output) == 0, "%s", output);
+    cr_expect_str_eq(output, "", "nothing of this model is missing");
+    cr_expect(tide("train " TINY "--steps 2 --data %s/corpus.txt --plan %s/saved.json --profile %s/p.json",
+                   output) == 0,
+              "%s", output);
 }
 
 Test(cli, losses_do_not_depend_on_evaluation)

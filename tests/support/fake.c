@@ -1,4 +1,5 @@
 /* fake.c - a counting device and ops that mix words. */
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base.h"
@@ -6,6 +7,8 @@
 
 struct Device {
     FakeCounts counts;
+    json_t *choices; /* of prepared and given keys: text by text */
+    char message[128];
 };
 struct Stream {
     Device *device;
@@ -229,18 +232,20 @@ static TideStatus open_device(int ordinal, TideDeviceOptions options, Device **o
     (void)ordinal;
     (void)options;
     *out = calloc(1, sizeof **out);
-    return *out ? TIDE_OK : TIDE_NO_MEMORY;
+    if (!*out) return TIDE_NO_MEMORY;
+    (*out)->choices = json_object();
+    return TIDE_OK;
 }
 
 static void close_device(Device *d)
 {
+    json_decref(d->choices);
     free(d);
 }
 
 static const char *message(const Device *d)
 {
-    (void)d;
-    return "the fake device never fails";
+    return d && *d->message ? d->message : "the fake device never fails";
 }
 
 static const char *versions(const Device *d)
@@ -374,6 +379,55 @@ static TideStatus event_seconds(Event *from, Event *to, double *out)
     return TIDE_OK;
 }
 
+/* ---- The numerics record ------------------------------------------------------- */
+
+static char *numerics_save(Device *d)
+{
+    json_t *all =
+        json_pack("{s:i, s:s, s:O}", "tide_numerics", 1, "made_with", "fake 1", "choices", d->choices);
+    char *text = json_dumps(all, 0);
+
+    json_decref(all);
+    return text;
+}
+
+static TideStatus adopt(Device *d, json_t *choices)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(choices, key, value)
+    {
+        json_t *here = json_object_get(d->choices, key);
+        if (json_is_string(value) && (!here || json_equal(here, value))) continue;
+        snprintf(d->message, sizeof d->message, "the choice for %.60s contradicts another", key);
+        return TIDE_BAD_FILE;
+    }
+    json_object_update(d->choices, choices);
+    return TIDE_OK;
+}
+
+static TideStatus numerics_load(Device *d, const char *json)
+{
+    json_t *all = json_loads(json, JSON_REJECT_DUPLICATES, NULL);
+    const char *made_with = json_string_value(json_object_get(all, "made_with"));
+    TideStatus status = TIDE_OK;
+
+    if (made_with && strcmp(made_with, "fake 1") == 0) status = adopt(d, json_object_get(all, "choices"));
+    json_decref(all);
+    return status;
+}
+
+void fake_choose(Tide *t, const char *key, const char *value)
+{
+    json_object_set_new(t->device->choices, key, json_string(value));
+}
+
+const char *fake_choice(Tide *t, const char *key)
+{
+    return json_string_value(json_object_get(t->device->choices, key));
+}
+
 static const Backend backend = {
     .name = "fake",
     .rough = { 1e9, 1e9, 1e9, 1e-6 },
@@ -402,6 +456,8 @@ static const Backend backend = {
     .event_wait = event_wait,
     .event_sync = event_sync,
     .event_seconds = event_seconds,
+    .numerics_save = numerics_save,
+    .numerics_load = numerics_load,
 };
 
 Tide *fake_open(void)

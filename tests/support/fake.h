@@ -19,6 +19,10 @@ typedef struct FakeCounts {
 Tide *fake_open(void);
 FakeCounts *fake_counts(Tide *t);
 
+/* The device's numerics record holds what a test puts there, or a file: see record.h. */
+void fake_choose(Tide *t, const char *key, const char *value);
+const char *fake_choice(Tide *t, const char *key); /* NULL: none was made */
+
 typedef enum FakeOp {
     FAKE_MIX,        /* any inputs -> one output of attr.elements. Differentiable           */
     FAKE_OVER,       /* the same, shaped like in[0], whose bytes the output may take        */

@@ -23,7 +23,7 @@ TidePlan *hand_plan_new(const TideProgram *p)
 
     assert(plan);
     plan->program_hash = program_hash(p);
-    plan->numerics_hash = numerics_hash(p);
+    plan->numerics_hash = numerics_hash(p, NULL);
     plan->sections = calloc((size_t)p->n_graphs + 1, sizeof *plan->sections);
     assert(plan->sections);
     plan->n_sections = p->n_graphs;
@@ -227,6 +227,7 @@ TidePlan *hand_plan_copy(const TidePlan *plan)
 {
     TidePlan *copy = same(plan, 1, sizeof *plan);
 
+    copy->record = same(plan->record, plan->record ? (int)strlen(plan->record) : 0, 1); /* and its zero */
     copy->homes = same(plan->homes, plan->n_homes, sizeof *plan->homes);
     copy->decisions = same(plan->decisions, plan->n_decisions, sizeof *plan->decisions);
     copy->sections = same(plan->sections, plan->n_sections, sizeof *plan->sections);
