@@ -13,6 +13,9 @@ static const char *const column_names[COLUMN_COUNT] = { "id", "lower", "upper", 
 /* Columns that change what a placement may be; passing them by would give a wrong answer. */
 static const char *const not_supported[] = { "alignment", "gaps", "hint", "offset" };
 
+/* A device that never ends must not take all memory. */
+static const size_t MOST_FILE_BYTES = (size_t)256 << 20;
+
 static const uint64_t MOST = (uint64_t)1 << 62; /* of any number, so that sums do not overflow */
 
 typedef struct Reader {
@@ -36,7 +39,7 @@ static int read_file(const Reader *r, char **text, size_t *length)
     char *bytes = f ? malloc(room + 1) : NULL, *grown;
 
     if (!f) return refuse(r->o, "%s cannot be read: %s", r->path, strerror(errno));
-    while (bytes && got) {
+    while (bytes && got && n <= MOST_FILE_BYTES) {
         n += got = fread(bytes + n, 1, room - n, f);
         if (n < room) continue;
         grown = realloc(bytes, 2 * room + 1);
@@ -44,13 +47,16 @@ static int read_file(const Reader *r, char **text, size_t *length)
         bytes = grown;
         room *= 2;
     }
-    bool failed = ferror(f) != 0;
+    int error = ferror(f) ? errno : 0; /* fclose() may change errno */
     fclose(f);
     if (!bytes) return refuse(r->o, "%s: no memory to read it", r->path);
     bytes[n] = 0;
     *text = bytes;
     *length = n;
-    if (failed) return refuse(r->o, "%s cannot be read: %s", r->path, strerror(EIO));
+    if (error) return refuse(r->o, "%s cannot be read: %s", r->path, strerror(error));
+    if (n > MOST_FILE_BYTES)
+        return refuse(r->o, "%s is larger than %zu bytes, the most that is read; split it", r->path,
+                      MOST_FILE_BYTES);
     if (strlen(bytes) != n) return refuse(r->o, "%s is no text: it holds a zero byte", r->path);
     return EXIT_DONE;
 }

@@ -1,10 +1,12 @@
 /* cmd_train.c - `tide train`: train a model inside a budget. */
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include "examples/commands.h"
 #include "examples/progress.h"
 #include "examples/report.h"
@@ -28,11 +30,14 @@ typedef struct Train {
     char *sample;
 } Train;
 
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted, running;
 
+/* The first interrupt asks a run to stop and sum up. Where there is nothing to save yet, and the second
+ * time, the process ends here: it may wait for a pipe, or in the middle of planning. */
 static void interrupt(int sig)
 {
     (void)sig;
+    if (!running || interrupted) _exit(EXIT_INTERRUPTED);
     interrupted = 1;
 }
 
@@ -124,8 +129,9 @@ static int prepare(Train *t)
     }
     if (t->o->verify) status = verify_reference(s, t->text, &t->reference, &t->reference_policy);
     if (!status) status = trainer_new(s, s->plan, t->text, &t->trainer);
-    if (!status && t->o->dump) status = tide_plan_save(s->model->program, s->plan, t->o->dump);
     if (status) return session_fail(s, status);
+    if (t->o->dump) rc = world(t, tide_plan_save(s->model->program, s->plan, t->o->dump));
+    if (rc) return rc;
     return progress_open(t->o, &t->progress);
 }
 
@@ -144,11 +150,14 @@ static int look_at_first_gradients(Train *t)
     return t->reference ? verify_compare(&t->trainer, t->reference, t->reference_policy) : EXIT_DONE;
 }
 
-static int enqueue(Train *t, int64_t step)
+/* A step that an interrupt cut short is not whole, and leaves the weights alone. */
+static int enqueue(Train *t, int64_t step, bool *whole)
 {
     int rc = world(t, trainer_gradients(&t->trainer, step));
 
-    if (!rc && step == 0) rc = look_at_first_gradients(t);
+    *whole = !interrupted;
+    if (rc || !*whole) return rc;
+    if (step == 0) rc = look_at_first_gradients(t);
     return rc ? rc : world(t, trainer_update(&t->trainer, step));
 }
 
@@ -200,7 +209,8 @@ static int finish(Train *t, int64_t step, bool previous)
         return world(t, tide_fail(t->session.tide, TIDE_NO_MEMORY, "no memory for the times of %lld steps",
                                   (long long)step));
     if (!progress_step(&t->progress, &record))
-        return world(t, tide_fail(t->session.tide, TIDE_IO, "--metrics %s cannot be written", t->o->metrics));
+        return world(t, tide_fail(t->session.tide, TIDE_IO, "--metrics %s cannot be written: %s",
+                                  t->o->metrics, strerror(errno)));
     return result.finite ? EXIT_DONE : refuse_not_finite(t, step, &result);
 }
 
@@ -211,12 +221,14 @@ static bool is_due(int64_t every, int64_t step)
 
 static int evaluate(Train *t, int64_t step)
 {
-    int rc = world(t, trainer_evaluate(&t->trainer, t->o->eval_batches, &t->val_loss));
+    double loss;
+    int rc = world(t, trainer_evaluate(&t->trainer, t->o->eval_batches, &loss));
 
-    if (!rc)
-        progress_say(&t->progress, "step %lld/%lld  validation loss %.4f", (long long)step + 1,
-                     (long long)t->o->steps, t->val_loss);
-    return rc;
+    if (rc || interrupted) return rc; /* cut short, it says nothing */
+    t->val_loss = loss;
+    progress_say(&t->progress, "step %lld/%lld  validation loss %.4f", (long long)step + 1,
+                 (long long)t->o->steps, loss);
+    return EXIT_DONE;
 }
 
 static int write_sample(Train *t, int64_t n)
@@ -247,15 +259,16 @@ static int run_steps(Train *t)
 {
     int64_t pending = -1;
     int rc = EXIT_DONE;
+    bool whole = true;
 
     t->mark = now();
     for (int64_t step = 0; !rc && step < t->o->steps && !interrupted; step++) {
         bool pause = step == 0 || step + 1 == t->o->steps || is_due(t->o->eval_every, step) ||
                      is_due(t->o->sample_every, step);
-        rc = enqueue(t, step);
-        if (!rc && pending >= 0) rc = finish(t, pending, true);
-        pending = step;
-        if (rc || !pause) continue;
+        rc = enqueue(t, step, &whole);
+        if (!rc && pending >= 0) rc = finish(t, pending, whole);
+        pending = whole ? step : -1;
+        if (rc || !whole || !pause) continue;
         pending = -1;
         rc = finish(t, step, false);
         if (!rc) rc = pause_after(t, step);
@@ -394,9 +407,11 @@ int cmd_train(const Options *o)
     if (rc) return rc;
     catch_interrupts();
     rc = prepare(&t);
+    t.trainer.stop = &interrupted;
+    running = 1;
     if (!rc) rc = run_steps(&t);
     if (!progress_close(&t.progress) && !rc) {
-        refuse(o, "--metrics %s cannot be written", o->metrics);
+        refuse(o, "--metrics %s cannot be written: %s", o->metrics, strerror(errno));
         rc = EXIT_WORLD;
     }
     if (!rc) rc = summarize(&t);

@@ -271,6 +271,7 @@ static bool is_choice(const char *choices, const char *word)
 {
     size_t n = strlen(word);
 
+    if (strchr(word, ' ')) return false; /* several of them in one word */
     for (const char *at = choices; n && (at = strstr(at, word)); at += n)
         if ((at == choices || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
     return false;

@@ -1,6 +1,9 @@
 /* tide.c - the program: finds the command and hands it its options. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "examples/commands.h"
 #include "models/model.h"
 
@@ -58,7 +61,7 @@ static int run_command(int i, int argc, char **argv)
     return commands[i].run(&o);
 }
 
-int main(int argc, char **argv)
+static int dispatch(int argc, char **argv)
 {
     if (argc < 2) return print_usage(stderr), EXIT_BAD_INPUT;
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
@@ -66,4 +69,33 @@ int main(int argc, char **argv)
     for (int i = 0; i < N_COMMANDS; i++)
         if (!strcmp(argv[1], command_name(commands[i].command))) return run_command(i, argc - 2, argv + 2);
     return refuse_command(argv[1]);
+}
+
+/* Where a standard stream is closed, the next file to be opened would take its number, and with it what
+ * is printed. Standard output stays one that cannot be written, so that its loss is noticed. */
+static void hold_streams(void)
+{
+    static const int modes[] = { O_RDONLY, O_RDONLY, O_WRONLY };
+
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) != fd) _exit(EXIT_WORLD);
+}
+
+/* What was printed must have arrived, or else the run failed however well it went. */
+static int flush_output(int rc)
+{
+    bool lost = ferror(stdout) != 0;
+
+    errno = 0;
+    if (!fflush(stdout) && !lost) return rc;
+    if (rc) return rc; /* and said why */
+    fprintf(stderr, "tide: standard output cannot be written%s%s; give it a file or pipe with room\n",
+            errno ? ": " : "", errno ? strerror(errno) : "");
+    return EXIT_WORLD;
+}
+
+int main(int argc, char **argv)
+{
+    hold_streams();
+    return flush_output(dispatch(argc, argv));
 }

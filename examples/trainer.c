@@ -16,6 +16,11 @@ TideStatus trainer_new(Session *s, const TidePlan *plan, const Text *text, Train
                       &t->loader);
 }
 
+static bool stopped(const Trainer *t)
+{
+    return t->stop && *t->stop;
+}
+
 void trainer_close(Trainer *t)
 {
     loader_free(t->loader);
@@ -56,7 +61,7 @@ TideStatus trainer_gradients(Trainer *t, int64_t step)
 
     assert(d->step == step);
     t->valid[step & 1] = d->valid;
-    for (int i = 0; i < m->config.accum; i++) {
+    for (int i = 0; i < m->config.accum && !stopped(t); i++) {
         info.micro = i;
         TRY(tide_write(t->run, m->tokens, step_tokens(d, i), d->token_bytes));
         TRY(tide_write(t->run, m->targets, step_targets(d, i), d->target_bytes));
@@ -116,11 +121,11 @@ TideStatus trainer_evaluate(Trainer *t, int64_t batches, double *loss)
     double sum = 0;
 
     if (status) tide_fail(t->session->tide, status, "no memory for a batch of evaluation");
-    for (int64_t i = 0; !status && i < batches; i++) {
+    for (int64_t i = 0; !status && i < batches && !stopped(t); i++) {
         batch_even(&m->config, t->text->validate, i, batches, x, targets);
         status = evaluate_batch(t, x, targets, &sum);
     }
-    *loss = sum / ((double)batches * (double)(target_bytes / sizeof *targets));
+    *loss = stopped(t) ? NAN : sum / ((double)batches * (double)(target_bytes / sizeof *targets));
     free(x);
     free(targets);
     return status;
@@ -189,10 +194,11 @@ TideStatus trainer_sample(Trainer *t, int64_t n, char **text)
 {
     Writing w;
     TideStatus status = writing_begin(t, n, &w);
+    int64_t drawn = 0;
 
     *text = NULL;
-    for (int64_t i = 0; !status && i < n; i++) status = draw_token(t, &w, &w.drawn[i]);
-    if (!status) status = decode(t, &w, n, text);
+    while (!status && drawn < n && !stopped(t)) status = draw_token(t, &w, &w.drawn[drawn++]);
+    if (!status) status = decode(t, &w, drawn, text);
     sampler_free(w.sampler);
     free(w.logits);
     free(w.drawn);

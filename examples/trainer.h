@@ -4,6 +4,7 @@
  * it feeds to the device is a function of seed and step, never of the plan. */
 #ifndef TIDE_EXAMPLES_TRAINER_H
 #define TIDE_EXAMPLES_TRAINER_H
+#include <signal.h>
 #include "examples/session.h"
 #include "models/text/loader.h"
 
@@ -13,6 +14,7 @@ typedef struct Trainer {
     TideRun *run;
     Loader *loader;
     uint64_t seed;
+    const volatile sig_atomic_t *stop; /* once set, what takes long is cut short; NULL: never */
     int64_t valid[2]; /* targets that count, of the newest even and odd steps: losses are sums over them */
 } Trainer;
 
@@ -25,7 +27,7 @@ typedef struct StepResult {
 TideStatus trainer_new(Session *s, const TidePlan *plan, const Text *text, Trainer *out);
 void trainer_close(Trainer *t);
 
-/* Enqueue the micro-steps of the next step; then its update. */
+/* Enqueue the micro-steps of the next step; then its update. After a stop micro-steps may be missing. */
 TideStatus trainer_gradients(Trainer *t, int64_t step);
 TideStatus trainer_update(Trainer *t, int64_t step);
 /* Learning rate of a step, counted from 0. */
@@ -34,9 +36,10 @@ double learning_rate(const Options *o, int64_t step);
 /* The result of a step: the newest one (waits for it), or the previous, which is over sooner. */
 TideStatus trainer_result(Trainer *t, int64_t step, bool previous, StepResult *out);
 
-/* Mean loss of a target over batches spread evenly over the validation text. */
+/* Mean loss of a target over batches spread evenly over the validation text; NaN after a stop. */
 TideStatus trainer_evaluate(Trainer *t, int64_t batches, double *loss);
-/* n bytes of text after a line break, with '?' for what no terminal can show. The caller frees *text. */
+/* n bytes of text after a line break, with '?' for what no terminal can show; fewer after a stop.
+ * The caller frees *text. */
 TideStatus trainer_sample(Trainer *t, int64_t n, char **text);
 
 /* FNV-1a, 64 bit, over the bytes of all gradients, or of all parameters, in order of declaration. */

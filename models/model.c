@@ -7,7 +7,7 @@
 #include "runtime/base.h"
 
 static const Family *const families[] = { &family_gpt, &family_mlp };
-enum { N_FAMILIES = sizeof families / sizeof *families, VOCAB_MULTIPLE = 128 };
+enum { N_FAMILIES = sizeof families / sizeof *families, VOCAB_MULTIPLE = 128, MOST_LOSS_CHUNKS = 8192 };
 
 /* The batch of a preset is what fits most machines, not what is best. */
 typedef struct Preset {
@@ -139,6 +139,19 @@ static void fill_loss_chunk(ModelConfig *c, const TideGraph *g)
     if (c->loss_chunk > rows) c->loss_chunk = rows;
 }
 
+/* Every chunk is four nodes; naming and planning them takes time that grows with their square. */
+static void check_loss_chunks(const ModelConfig *c, TideGraph *g)
+{
+    int64_t rows = (int64_t)c->batch * c->seq, chunks = (rows + c->loss_chunk - 1) / c->loss_chunk;
+
+    if (chunks > MOST_LOSS_CHUNKS)
+        graph_refuse(g,
+                     "loss-chunk %lld makes %lld chunks of the %lld rows of logits; the most is %d: choose a "
+                     "loss-chunk of at least %lld, or a smaller batch and a larger accum",
+                     (long long)c->loss_chunk, (long long)chunks, (long long)rows, MOST_LOSS_CHUNKS,
+                     (long long)((rows + MOST_LOSS_CHUNKS - 1) / MOST_LOSS_CHUNKS));
+}
+
 static ParamTypes types_of(const ModelConfig *c)
 {
     bool narrow = c->dtype != TIDE_F32, wide_grads = c->grads == GRADS_F32;
@@ -162,6 +175,8 @@ static TideStatus build(Model *m, const Family *f)
     TRY(tide_program_check(m->program));
 
     fill_loss_chunk(&m->config, m->micro);
+    check_loss_chunks(&m->config, m->micro);
+    TRY(tide_program_check(m->program));
     Params s = params_new(m->program, types_of(&m->config), m->config.accum > 1);
     if (!f->build(m, &s)) return TIDE_NO_MEMORY;
     optim_adamw(m, &s);

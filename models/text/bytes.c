@@ -12,6 +12,9 @@
 
 enum { BYTE_VALUES = 256, FIRST_READ = 1 << 16 };
 
+/* Host bytes that a byte of text takes at most while it is read: twice itself, and a token. */
+enum { BYTES_PER_BYTE = 2 + sizeof(int32_t) };
+
 /* ---- Reading -------------------------------------------------------------- */
 
 typedef struct Bytes {
@@ -30,9 +33,27 @@ static bool bytes_grow(Bytes *b)
     return true;
 }
 
+/* The most bytes of text that the machine has memory for, so that a device that never ends is refused
+ * before it has taken all. */
+static TideStatus most_bytes(Tide *t, size_t *most, TideMemory *memory)
+{
+    TRY(tide_memory(t, memory));
+    *most = memory->host_free ? memory->host_free / BYTES_PER_BYTE : SIZE_MAX; /* 0: not known */
+    return TIDE_OK;
+}
+
 static TideStatus read_all(Tide *t, const char *path, FILE *file, Bytes *b)
 {
+    TideMemory memory;
+    size_t most;
+
+    TRY(most_bytes(t, &most, &memory));
     for (;;) {
+        if (b->n > most)
+            return tide_fail(t, TIDE_BAD_FILE,
+                             "%s: has more than %zu bytes, and text takes %d times as much of the %zu bytes "
+                             "of host memory that are free; give a shorter text",
+                             path, most, (int)BYTES_PER_BYTE, memory.host_free);
         if (b->n == b->room && !bytes_grow(b))
             return tide_fail(t, TIDE_NO_MEMORY, "%s: no memory to read more than %zu bytes", path, b->n);
         size_t got = fread(b->at + b->n, 1, b->room - b->n, file);

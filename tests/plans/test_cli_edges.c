@@ -1,0 +1,113 @@
+/* test_cli_edges.c - the program where the world is odd: streams that are full or closed, devices that never
+ * end, interrupts at any moment.
+ *
+ * Each case is a shell command over $TIDE_PROGRAM in a folder of its own; its exit code is the case's. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TIDE "\"$TIDE_PROGRAM\" "
+#define SMALL                                                                                                \
+    "--model gpt-char --layers 1 --width 16 --heads 2 --batch 2 --seq 16 --device cpu --profile guess "
+#define TRAIN TIDE "train " SMALL "--data corpus.txt "
+/* Interrupt the command before it, which goes on in the background, after so many seconds. */
+#define INTERRUPTED_AFTER(seconds) " & p=$!; sleep " seconds "; kill -INT $p; wait $p"
+
+typedef struct Edge {
+    const char *command;
+    int rc;
+    const char *word; /* that what it says must hold */
+} Edge;
+
+static char folder[32];
+
+static void begin(void)
+{
+    if (!getenv("TIDE_PROGRAM") || !*getenv("TIDE_PROGRAM")) cr_skip_test("TIDE_PROGRAM names no program");
+    strcpy(folder, "/tmp/tide-edge-XXXXXX");
+    cr_assert(mkdtemp(folder) && chdir(folder) == 0, "no folder can be made in /tmp");
+    FILE *f = fopen("corpus.txt", "w");
+    cr_assert(f);
+    for (int i = 0; i < 200; i++) fputs("It is a truth universally acknowledged.\n", f);
+    fclose(f);
+    f = fopen("b.csv", "w");
+    cr_assert(f);
+    fputs("id,lower,upper,size\na,0,2,3\nb,1,3,4\n", f);
+    fclose(f);
+}
+
+static void end(void)
+{
+    char command[64];
+
+    if (!*folder) return;
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    cr_expect_eq(system(command), 0);
+}
+
+TestSuite(cli_edges, .init = begin, .fini = end, .timeout = 300);
+
+static void expect_edges(const Edge *rows, size_t n)
+{
+    char line[1024], output[4096];
+
+    for (size_t i = 0; i < n; i++) {
+        snprintf(line, sizeof line, "{ %s\n} 2>stderr; rc=$?; cat stderr; exit $rc", rows[i].command);
+        FILE *pipe = popen(line, "r");
+        cr_assert(pipe);
+        size_t got = fread(output, 1, sizeof output - 1, pipe);
+        output[got] = 0;
+        while (fread(line, 1, sizeof line, pipe)) continue;
+        int status = pclose(pipe), rc = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        cr_expect_eq(rc, rows[i].rc, "%s: exit %d, not %d: %s", rows[i].command, rc, rows[i].rc, output);
+        cr_expect(strstr(output, rows[i].word), "%s: no '%s' in: %s", rows[i].command, rows[i].word, output);
+    }
+}
+
+Test(cli_edges, lost_output_is_a_failure)
+{
+    static const Edge rows[] = {
+        { TIDE "place b.csv --capacity 9 >/dev/full", 1, "standard output" },
+        { TIDE "plan " SMALL ">/dev/full", 1, "No space left" },
+        { TIDE "plan " SMALL "--json >/dev/full", 1, "standard output" },
+        { TIDE "--help >/dev/full", 1, "No space left" },
+        { TRAIN "--steps 2 >/dev/full", 1, "standard output" },
+        { TRAIN "--steps 2 >&-", 1, "standard output" },
+        { TRAIN "--steps 2 --dump /dev/full", 1, "No space left" },
+        { TRAIN "--steps 2 --metrics /dev/full", 1, "No space left" },
+        { TIDE "place b.csv --capacity 9 -o /dev/full", 1, "No space left" },
+        { TRAIN "--steps 2 --metrics m <&- >&- 2>&-; grep -v '^{.*}$' m; test $(wc -l <m) = 2", 0, "" },
+    };
+
+    expect_edges(rows, sizeof rows / sizeof *rows);
+}
+
+Test(cli_edges, interrupts_end_what_takes_long)
+{
+    static const Edge rows[] = {
+        { TRAIN "--steps 1000000 --quiet" INTERRUPTED_AFTER("1"), 130, "weights:" },
+        { TRAIN "--steps 9 --eval-every 1 --eval-batches 100000000" INTERRUPTED_AFTER("1"), 130, "1 steps" },
+        { TRAIN "--steps 1 --sample 10000000" INTERRUPTED_AFTER("1"), 130, "weights:" },
+        { TRAIN "--steps 9 --accum 1000000" INTERRUPTED_AFTER("1"), 130, "0 steps" },
+        { "mkfifo pipe; " TIDE "train " SMALL "--data pipe" INTERRUPTED_AFTER("1"), 130, "" },
+    };
+
+    expect_edges(rows, sizeof rows / sizeof *rows);
+}
+
+Test(cli_edges, odd_input_is_refused)
+{
+    static const Edge rows[] = {
+        { TIDE "place . --capacity 9", 2, "Is a directory" },
+        { TIDE "place /dev/zero --capacity 9", 2, "268435456 bytes" },
+        { TIDE "plan " SMALL "--gelu 'tanh erf'", 2, "must be one of" },
+        { TIDE "plan " SMALL "--policy 'keep recompute'", 2, "must be one of" },
+        { TIDE "plan --model gpt-char --device cpu --profile guess --batch 1000 --loss-chunk 1", 2,
+          "64000 chunks" },
+    };
+
+    expect_edges(rows, sizeof rows / sizeof *rows);
+}
