@@ -174,6 +174,23 @@ static inline unsigned blocks_for(int64_t n, int64_t per_block = BLOCK)
     return (unsigned)((n + per_block - 1) / per_block);
 }
 
+/* Blocks of the kernel that the device holds at once, with `bytes` of dynamic shared memory each; 0:
+ * not even one. To be called before the kernel is launched with as many bytes. */
+template <typename K>
+static inline unsigned resident_blocks(const KernelCall *c, K kernel, int threads, size_t bytes)
+{
+    int each = 0;
+
+    cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                         cudaSharedmemCarveoutMaxShared);
+    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes) ||
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, bytes)) {
+        cudaGetLastError(); /* or the launch of another kernel would report it */
+        return 0;
+    }
+    return (unsigned)(each * c->stream->device->sms);
+}
+
 /* May rows of this width and type be read in packs? Slots and views start at multiples of 256
  * bytes, so only the width matters. */
 template <typename T> static inline bool in_packs(int64_t width)

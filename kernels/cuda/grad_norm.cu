@@ -2,7 +2,7 @@
  * in double. */
 #include "kernels/cuda/cuda_common.cuh"
 
-constexpr int NORM_BLOCK = 1024;
+constexpr int NORM_BLOCK = 1024, IN_FLIGHT = 8;
 constexpr int64_t PART = 1 << 15; /* elements of a block */
 
 static int64_t n_parts(const Tensor *x)
@@ -19,24 +19,55 @@ static size_t scratch(const Node *n, const Tensor *const *in, const Tensor *cons
 }
 
 /* A pack is summed in f32, which holds its squares well; packs are added in double. */
+template <typename T> __device__ __forceinline__ double pack_squares(Pack<T> pack)
+{
+    float v[PACK<T>], sum = 0;
+
+    unpack(v, pack);
+#pragma unroll
+    for (int k = 0; k < PACK<T>; k++) sum += v[k] * v[k];
+    return (double)sum;
+}
+
+/* The packs of x [PART] that fall to this thread, in order, IN_FLIGHT of them under way. */
+template <typename T> __device__ __forceinline__ double whole_part(const T *x)
+{
+    constexpr int N = PACK<T>, STEP = IN_FLIGHT * BLOCK * N;
+    double sum = 0;
+
+    static_assert(PART % STEP == 0, "a part is whole steps");
+    for (const T *at = x + threadIdx.x * N; at < x + PART; at += STEP) {
+        Pack<T> packs[IN_FLIGHT];
+#pragma unroll
+        for (int u = 0; u < IN_FLIGHT; u++) packs[u] = load<N>(at + u * BLOCK * N);
+#pragma unroll
+        for (int u = 0; u < IN_FLIGHT; u++) sum += pack_squares(packs[u]);
+    }
+    return sum;
+}
+
+/* The same of a part that ends early. */
+template <typename T> static __device__ double short_part(const T *x, int64_t n)
+{
+    constexpr int N = PACK<T>;
+    int64_t whole = n - n % N;
+    double sum = 0;
+
+    for (int64_t i = threadIdx.x * N; i < whole; i += BLOCK * N) sum += pack_squares(load<N>(x + i));
+    if (whole + threadIdx.x < n) {
+        double last = (double)to_float(x[whole + threadIdx.x]);
+        sum += last * last;
+    }
+    return sum;
+}
+
 template <typename T>
 static __global__ void __launch_bounds__(BLOCK) squares(double *part, const T *x, int64_t n)
 {
-    constexpr int N = PACK<T>;
     __shared__ double shared[WARP + 1];
-    int64_t first = blockIdx.x * PART, last = first + PART < n ? first + PART : n, whole = last - last % N;
-    double sum = 0;
+    int64_t first = blockIdx.x * PART;
+    double sum = first + PART <= n ? whole_part(x + first) : short_part(x + first, n - first);
 
-#pragma unroll 4
-    for (int64_t i = first + threadIdx.x * N; i < whole; i += BLOCK * N) {
-        float v[N], s = 0;
-        load_floats(v, x + i);
-#pragma unroll
-        for (int k = 0; k < N; k++) s += v[k] * v[k];
-        sum += (double)s;
-    }
-    if (whole + threadIdx.x < last)
-        sum += (double)to_float(x[whole + threadIdx.x]) * to_float(x[whole + threadIdx.x]);
     sum = block_sum(sum, shared);
     if (threadIdx.x == 0) part[blockIdx.x] = sum;
 }

@@ -1,11 +1,11 @@
 /* layernorm.cuh - the rows of layernorm, shared by every op that makes or remakes one: the same code
  * gives the same bits.
  *
- * A row lies in the registers of one warp where it fits, so that it is read once; a long row is
- * shared by a block and read again from the cache. */
+ * A row lies in the registers of a team of warps where it fits, so that it is read once; a long row,
+ * or one that is no packs, is shared by a block and read again from the cache. */
 #ifndef TIDE_CUDA_LAYERNORM_CUH
 #define TIDE_CUDA_LAYERNORM_CUH
-#include "kernels/cuda/cuda_common.cuh"
+#include "kernels/cuda/row_team.cuh"
 
 enum RowsMode {
     ROWS_FIRST, /* y = layernorm(a), and the moments             */
@@ -28,19 +28,27 @@ static __device__ __forceinline__ float normalised(float x, float mean, float rs
     return __fmaf_rn(__fmul_rn(__fsub_rn(x, mean), rstd), weight, bias);
 }
 
-/* y of the pack x that starts at column i. */
+/* y of the pack x. */
 template <typename T, int N>
-__device__ __forceinline__ Pack<T, N> normalised_pack(const Rows<T> &j, Pack<T, N> x, int i, float mean,
-                                                      float rstd)
+__device__ __forceinline__ Pack<T, N> normalised_pack(Pack<T, N> x, Pack<T, N> weights, Pack<T, N> biases,
+                                                      float mean, float rstd)
 {
-    float v[N], weight[N], bias[N] = {};
+    float v[N], weight[N], bias[N];
 
     unpack(v, x);
-    load_floats(weight, j.weight + i);
-    if (j.bias) load_floats(bias, j.bias + i);
+    unpack(weight, weights);
+    unpack(bias, biases);
 #pragma unroll
     for (int k = 0; k < N; k++) v[k] = normalised(v[k], mean, rstd, weight[k], bias[k]);
     return packed<T>(v);
+}
+
+/* Zeros where there is no bias. */
+template <int N, typename T> __device__ __forceinline__ Pack<T, N> bias_pack(const Rows<T> &j, int i)
+{
+    Pack<T, N> none = {};
+
+    return j.bias ? load<N>(j.bias + i) : none;
 }
 
 /* a + b, rounded to what is stored: the layernorm is defined on that. */
@@ -78,49 +86,87 @@ static __device__ __forceinline__ float rstd_of(float squares, int width)
     return 1.0f / sqrtf(squares / (float)width + 1e-5f);
 }
 
-/* ---- One warp a row, up to PACKS packs a lane ----------------------------------- */
+/* ---- One team a row, up to PACKS packs a lane ------------------------------------------ */
 
-template <typename T, int N, int PACKS, RowsMode MODE>
-static __global__ void __launch_bounds__(BLOCK, PACKS > 4 ? 2 : 3) rows_by_warp(Rows<T> j)
+constexpr int ROWS_STAGES = 2, ROWS_EACH = 4; /* rows that a team takes at least, where there are as many */
+
+template <RowsMode MODE> constexpr int ROWS_INPUTS = MODE == ROWS_ADD ? 2 : 1;
+
+/* Start to fetch the lane's packs of row r; also its moments, where they are there. */
+template <RowsMode MODE, int PACKS, int W, typename T>
+__device__ __forceinline__ float2 rows_fetch(const Rows<T> &j, Pack<T> *stage, int64_t r, const Team<W> &team)
 {
-    int64_t r = (int64_t)blockIdx.x * (BLOCK / WARP) + threadIdx.x / WARP;
-    int lane = threadIdx.x % WARP, packs = j.width / N;
-    Pack<T, N> x[PACKS], b[PACKS];
+    fetch_row<PACKS>(stage, j.a + r * j.width, team, j.width);
+    if constexpr (MODE == ROWS_ADD) fetch_row<PACKS>(stage + PACKS * BLOCK, j.b + r * j.width, team, j.width);
+    float2 moments = {};
+    if constexpr (MODE == ROWS_AGAIN) moments = make_float2(j.mean[r], j.rstd[r]);
+    return moments;
+}
 
-    if (r >= j.rows) return;
-    int64_t row = r * j.width;
+/* The moments of the row whose packs are x. */
+template <int PACKS, int W, typename T>
+__device__ __forceinline__ float2 row_moments(const Pack<T> (&x)[PACKS], float (*shared)[BLOCK / WARP][1],
+                                              const Team<W> &team, int width)
+{
+    float sum[1] = {}, squares[1] = {};
+
 #pragma unroll
-    for (int k = 0; k < PACKS; k++) {
-        int at = (k * WARP + lane) * N;
-        if (k * WARP + lane < packs) x[k] = load<N>(j.a + row + at);
-        if (MODE == ROWS_ADD && k * WARP + lane < packs) b[k] = load<N>(j.b + row + at);
-    }
-    float mean = 0, rstd = 0;
-    if constexpr (MODE == ROWS_AGAIN) {
-        mean = j.mean[r];
-        rstd = j.rstd[r];
-    } else {
+    for (int k = 0; k < PACKS; k++)
+        if (team.template column<PACK<T>>(k) < width) sum[0] += pack_sum(x[k]);
+    team_sums(sum, shared[0], team);
+    float mean = sum[0] / (float)width;
+#pragma unroll
+    for (int k = 0; k < PACKS; k++)
+        if (team.template column<PACK<T>>(k) < width) squares[0] += pack_squares(x[k], mean);
+    team_sums(squares, shared[1], team);
+    return make_float2(mean, rstd_of(squares[0], width));
+}
+
+template <typename T, int W, int PACKS, RowsMode MODE>
+static __global__ void __launch_bounds__(BLOCK, PACKS > 3 ? 3 : 4) rows_by_team(Rows<T> j)
+{
+    extern __shared__ uint4 memory[]; /* [ROWS_STAGES, inputs, PACKS, BLOCK] packs */
+    __shared__ float shared[2][BLOCK / WARP][1];
+    constexpr int N = PACK<T>, STAGE = ROWS_INPUTS<MODE> * PACKS * BLOCK;
+    Pack<T> *stages = reinterpret_cast<Pack<T> *>(memory);
+    Team<W> team = own_team<W>();
+    int64_t first = (int64_t)blockIdx.x * team.COUNT + team.index, step = (int64_t)gridDim.x * team.COUNT;
+    float2 next = {};
+    int turn = 0;
+
+    if (first < j.rows) next = rows_fetch<MODE, PACKS>(j, stages, first, team);
+    async_commit();
+    for (int64_t r = first; r < j.rows; r += step, turn ^= 1) {
+        const Pack<T> *stage = stages + turn * STAGE;
+        int64_t row = r * j.width;
+        float2 moments = next;
+        Pack<T> x[PACKS];
+        if (r + step < j.rows) next = rows_fetch<MODE, PACKS>(j, stages + (turn ^ 1) * STAGE, r + step, team);
+        async_commit();
+        async_wait<1>(); /* the row before that one */
 #pragma unroll
         for (int k = 0; k < PACKS; k++) {
-            if (k * WARP + lane >= packs) continue;
+            int at = team.template column<N>(k);
+            if (at >= j.width) continue;
+            x[k] = fetched_pack(stage, k);
             if constexpr (MODE == ROWS_ADD) {
-                x[k] = add_packs(x[k], b[k]);
-                store(j.sum + row + (k * WARP + lane) * N, x[k]);
+                x[k] = add_packs(x[k], fetched_pack(stage + PACKS * BLOCK, k));
+                store(j.sum + row + at, x[k]);
             }
-            mean += pack_sum(x[k]);
         }
-        mean = warp_sum(mean) / (float)j.width;
+        if constexpr (MODE != ROWS_AGAIN) {
+            moments = row_moments(x, shared, team, j.width);
+            if (team.lane == 0) j.mean[r] = moments.x;
+            if (team.lane == 0) j.rstd[r] = moments.y;
+        }
 #pragma unroll
-        for (int k = 0; k < PACKS; k++)
-            if (k * WARP + lane < packs) rstd += pack_squares(x[k], mean);
-        rstd = rstd_of(warp_sum(rstd), j.width);
-        if (lane == 0) j.mean[r] = mean;
-        if (lane == 0) j.rstd[r] = rstd;
-    }
-#pragma unroll
-    for (int k = 0; k < PACKS; k++) {
-        int at = (k * WARP + lane) * N;
-        if (k * WARP + lane < packs) store(j.y + row + at, normalised_pack(j, x[k], at, mean, rstd));
+        for (int k = 0; k < PACKS; k++) {
+            int at = team.template column<N>(k);
+            if (at >= j.width) continue;
+            /* The first cache has them; registers for them would be missing elsewhere. */
+            Pack<T> weight = load<N>(j.weight + at), bias = bias_pack<N>(j, at);
+            store(j.y + row + at, normalised_pack(x[k], weight, bias, moments.x, moments.y));
+        }
     }
 }
 
@@ -154,31 +200,49 @@ static __global__ void __launch_bounds__(BLOCK) rows_by_block(Rows<T> j)
         if (threadIdx.x == 0) j.rstd[r] = rstd;
     }
     for (int i = threadIdx.x * N; i < j.width; i += BLOCK * N)
-        store(j.y + row + i, normalised_pack(j, load<N>(x + row + i), i, mean, rstd));
+        store(j.y + row + i,
+              normalised_pack(load<N>(x + row + i), load<N>(j.weight + i), bias_pack<N>(j, i), mean, rstd));
 }
 
 /* ---- Launching ---------------------------------------------------------------------- */
 
-template <typename T, int N, RowsMode MODE>
-static void rows_launch_packs(const KernelCall *c, const Rows<T> &j)
+/* True: launched. False: the device has too little shared memory. */
+template <typename T, int W, int PACKS, RowsMode MODE>
+static bool rows_launch_teams(const KernelCall *c, const Rows<T> &j)
 {
-    int64_t packs = j.width / N;
-    unsigned blocks = blocks_for(j.rows, BLOCK / WARP);
+    size_t bytes = (size_t)ROWS_STAGES * ROWS_INPUTS<MODE> * PACKS * BLOCK * sizeof(Pack<T>);
+    unsigned most = resident_blocks(c, rows_by_team<T, W, PACKS, MODE>, BLOCK, bytes);
+    unsigned wanted = blocks_for(j.rows, ROWS_EACH * Team<W>::COUNT), blocks = wanted < most ? wanted : most;
 
-    if (packs <= 4 * WARP)
-        rows_by_warp<T, N, 4, MODE><<<blocks, BLOCK, 0, cuda_stream(c)>>>(j);
-    else if (packs <= 8 * WARP)
-        rows_by_warp<T, N, 8, MODE><<<blocks, BLOCK, 0, cuda_stream(c)>>>(j);
-    else
-        rows_by_block<T, N, MODE><<<(unsigned)j.rows, BLOCK, 0, cuda_stream(c)>>>(j);
+    if (!most) return false;
+    rows_by_team<T, W, PACKS, MODE><<<blocks, BLOCK, bytes, cuda_stream(c)>>>(j);
+    return true;
+}
+
+template <typename T, int W, RowsMode MODE>
+static bool rows_launch_width(const KernelCall *c, const Rows<T> &j)
+{
+    return j.width / PACK<T> <= 3 * W * WARP ? rows_launch_teams<T, W, 3, MODE>(c, j)
+                                             : rows_launch_teams<T, W, 4, MODE>(c, j);
+}
+
+template <typename T, RowsMode MODE> static bool rows_launch_packs(const KernelCall *c, const Rows<T> &j)
+{
+    int packs = j.width / PACK<T>;
+
+    if (!in_packs<T>(j.width) || packs > MOST_TEAM_PACKS) return false;
+    if (packs <= WARP * MOST_PACKS) return rows_launch_width<T, 1, MODE>(c, j);
+    if (packs <= 2 * WARP * MOST_PACKS) return rows_launch_width<T, 2, MODE>(c, j);
+    return rows_launch_width<T, 4, MODE>(c, j);
 }
 
 template <typename T, RowsMode MODE> static void rows_launch(const KernelCall *c, const Rows<T> &j)
 {
+    if (rows_launch_packs<T, MODE>(c, j)) return;
     if (in_packs<T>(j.width))
-        rows_launch_packs<T, PACK<T>, MODE>(c, j);
+        rows_by_block<T, PACK<T>, MODE><<<(unsigned)j.rows, BLOCK, 0, cuda_stream(c)>>>(j);
     else
-        rows_launch_packs<T, 1, MODE>(c, j);
+        rows_by_block<T, 1, MODE><<<(unsigned)j.rows, BLOCK, 0, cuda_stream(c)>>>(j);
 }
 
 #endif

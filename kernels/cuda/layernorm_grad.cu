@@ -1,13 +1,13 @@
 /* layernorm_grad.cu - dx of every row, and per fixed block of rows a part of dweight and dbias that
  * a second kernel adds in block order. dx may lie in dy.
  *
- * Where a row's packs have a thread each, the thread fetches its packs of the next rows into
- * shared memory while it computes on this one. Other widths take a loop over columns. */
-#include "kernels/cuda/cuda_common.cuh"
+ * A team of warps holds its sums of dweight and dbias in registers over all its rows. Rows that are
+ * no packs, or too long for a team, take a loop over columns. */
+#include "kernels/cuda/row_team.cuh"
 
-/* Two blocks for each of an H200's 132 multiprocessors; a constant, so that bits do not depend on
- * the device. */
-constexpr int MOST_PARTS = 264, LEAST_ROWS = 4, MOST_WARPS = 16;
+/* At most two blocks for each multiprocessor of a large GPU, at least four rows for each team of a
+ * warp; constants, so that bits do not depend on the device. */
+constexpr int MOST_PARTS = 256, LEAST_ROWS = 32;
 
 template <typename T> struct Job {
     T *dx;                      /* [rows, C]                      */
@@ -42,148 +42,134 @@ static __device__ __forceinline__ float slope(float xhat, float h, float mean_h,
     return rstd * (h - mean_h - xhat * mean_hx);
 }
 
-/* ---- A thread for each pack of a row ------------------------------------------------ */
+/* ---- A team a row ------------------------------------------------------------------- */
 
-constexpr int X = 0, DY = 1, RESIDUAL = 2, FETCHED = 3;
+constexpr int X = 0, DY = 1, RESIDUAL = 2, FETCHED = 3, STAGES = 2;
 
-/* Start to fetch this thread's packs of the rows from `first`, ROWS of them, none from `last` on. */
-template <typename T, int ROWS>
-__device__ __forceinline__ void fetch(const Job<T> &j, Pack<T> *stage, int64_t first, int64_t last)
-{
-    int at = threadIdx.x * PACK<T>;
-
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        int64_t row = (first + r) * j.width + at;
-        Pack<T> *to = stage + r * FETCHED * blockDim.x + threadIdx.x;
-        if (first + r >= last || at >= j.width) continue;
-        async_copy16(to + X * blockDim.x, j.x + row);
-        async_copy16(to + DY * blockDim.x, j.dy + row);
-        if (j.residual) async_copy16(to + RESIDUAL * blockDim.x, j.residual + row);
-    }
-    async_commit();
-}
-
-/* What one thread holds of one row. */
-template <typename T> struct Row {
-    Pack<T> x, dy;
-    float mean, rstd, sum_h, sum_hx;
+/* What a lane knows of one row beside its packs. */
+struct Moments {
+    float mean, rstd;
 };
 
-/* The moments of the rows from `first`; they arrive while the rows before are computed. */
-template <int ROWS, typename T>
-__device__ __forceinline__ void load_moments(const Job<T> &j, int64_t first, int64_t last,
-                                             float (&mean)[ROWS], float (&rstd)[ROWS])
+/* Start to fetch the lane's packs of row r, and read its moments. */
+template <int PACKS, int W, typename T>
+__device__ __forceinline__ Moments fetch(const Job<T> &j, Pack<T> *stage, int64_t r, const Team<W> &team)
+{
+    int64_t row = r * j.width;
+
+    fetch_row<PACKS>(stage + X * PACKS * BLOCK, j.x + row, team, j.width);
+    fetch_row<PACKS>(stage + DY * PACKS * BLOCK, j.dy + row, team, j.width);
+    if (j.residual) fetch_row<PACKS>(stage + RESIDUAL * PACKS * BLOCK, j.residual + row, team, j.width);
+    return { j.mean[r], j.rstd[r] };
+}
+
+/* Adds a pack of a row to the lane's part of dweight and dbias, and to its sums of h and h * xhat. */
+template <typename T, int N>
+__device__ __forceinline__ void take_pack(float (&sum)[2], float (&dw)[N], float (&db)[N], Pack<T, N> xs,
+                                          Pack<T, N> dys, Pack<T, N> weights, Moments m)
 {
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        mean[r] = first + r < last ? j.mean[first + r] : 0;
-        rstd[r] = first + r < last ? j.rstd[first + r] : 0;
+    for (int i = 0; i < N; i++) {
+        float dy = to_float(dys.v[i]), xhat = (to_float(xs.v[i]) - m.mean) * m.rstd;
+        float h = dy * to_float(weights.v[i]);
+        sum[0] += h;
+        sum[1] += h * xhat;
+        dw[i] += dy * xhat;
+        db[i] += dy;
     }
 }
 
-/* Adds the row to the thread's part of dweight and dbias, and sums its h and h * xhat. */
-template <typename T>
-__device__ __forceinline__ void take_row(Row<T> &row, const float (&weight)[PACK<T>], float (&dw)[PACK<T>],
-                                         float (&db)[PACK<T>])
+/* dx of a pack; dx holds the residual. */
+template <typename T, int N>
+__device__ __forceinline__ void slope_pack(float (&dx)[N], Pack<T, N> xs, Pack<T, N> dys, Pack<T, N> weights,
+                                           Moments m, float mean_h, float mean_hx)
 {
-    row.sum_h = row.sum_hx = 0;
 #pragma unroll
-    for (int k = 0; k < PACK<T>; k++) {
-        float dy = to_float(row.dy.v[k]), xhat = (to_float(row.x.v[k]) - row.mean) * row.rstd,
-              h = dy * weight[k];
-        row.sum_h += h;
-        row.sum_hx += h * xhat;
-        dw[k] += dy * xhat;
-        db[k] += dy;
+    for (int i = 0; i < N; i++) {
+        float xhat = (to_float(xs.v[i]) - m.mean) * m.rstd;
+        dx[i] += slope(xhat, to_float(dys.v[i]) * to_float(weights.v[i]), mean_h, mean_hx, m.rstd);
     }
 }
 
-template <typename T>
-__device__ __forceinline__ void write_row(const Job<T> &j, const Row<T> &row, const Pack<T> *residual,
-                                          int64_t to, const float (&weight)[PACK<T>])
+/* Writes the block's part: the sums of its teams [teams, 2, C], in order. */
+template <typename T> static __device__ void write_part(const Job<T> &j, const float *sums, int teams)
 {
-    float mean_h = row.sum_h / (float)j.width, mean_hx = row.sum_hx / (float)j.width;
-    float dx[PACK<T>] = {};
+    float *part = j.parts + (int64_t)blockIdx.x * 2 * j.width;
 
-    if (j.residual) unpack(dx, *residual);
-#pragma unroll
-    for (int k = 0; k < PACK<T>; k++) {
-        float xhat = (to_float(row.x.v[k]) - row.mean) * row.rstd, h = to_float(row.dy.v[k]) * weight[k];
-        dx[k] += slope(xhat, h, mean_h, mean_hx, row.rstd);
-    }
-    store(j.dx + to, packed<T>(dx));
-}
-
-/* Sums of ROWS rows over the block, in the order of warps. shared [ROWS][2][MOST_WARPS]; it may be
- * written again once the block has passed another barrier. */
-template <typename T, int ROWS>
-__device__ __forceinline__ void sum_rows(Row<T> (&row)[ROWS], float (*shared)[2][MOST_WARPS])
-{
-    int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
-
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        float h = warp_sum(row[r].sum_h), hx = warp_sum(row[r].sum_hx);
-        if (threadIdx.x % WARP == 0) shared[r][0][warp] = h;
-        if (threadIdx.x % WARP == 0) shared[r][1][warp] = hx;
-    }
-    __syncthreads();
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        row[r].sum_h = row[r].sum_hx = 0;
-        for (int w = 0; w < warps; w++) {
-            row[r].sum_h += shared[r][0][w];
-            row[r].sum_hx += shared[r][1][w];
-        }
+    for (int i = threadIdx.x; i < 2 * j.width; i += BLOCK) {
+        float sum = sums[i];
+        for (int t = 1; t < teams; t++) sum += sums[t * 2 * j.width + i];
+        part[i] = sum;
     }
 }
 
-template <typename T, int ROWS, int STAGES>
-static __global__ void __launch_bounds__(MOST_WARPS *WARP) by_packs(Job<T> j)
+/* The teams of a block take the rows of its part in turn. x and dy are read from shared memory twice,
+ * because the sums of dweight and dbias take most registers. */
+template <typename T, int W, int PACKS> static __global__ void __launch_bounds__(BLOCK, 2) by_teams(Job<T> j)
 {
-    extern __shared__ uint4 memory[]; /* [STAGES][ROWS][FETCHED][threads] packs */
-    __shared__ float sums[2][ROWS][2][MOST_WARPS];
-    Pack<T> *stages = reinterpret_cast<Pack<T> *>(memory);
-    int at = threadIdx.x * PACK<T>, stage_packs = ROWS * FETCHED * blockDim.x, turn = 0;
-    bool active = at < j.width;
+    extern __shared__ uint4 memory[]; /* [STAGES, FETCHED, PACKS, BLOCK] packs; at last the teams' sums */
+    __shared__ float shared[2][BLOCK / WARP][2];
+    constexpr int N = PACK<T>, STAGE = FETCHED * PACKS * BLOCK;
+    Pack<T> *stages = reinterpret_cast<Pack<T> *>(memory), weights[PACKS] = {};
+    Team<W> team = own_team<W>();
     int64_t first = blockIdx.x * j.rows_per_part;
     int64_t last = first + j.rows_per_part < j.rows ? first + j.rows_per_part : j.rows;
-    float weight[PACK<T>] = {}, dw[PACK<T>] = {}, db[PACK<T>] = {}, mean[ROWS], rstd[ROWS];
+    float dw[PACKS][N] = {}, db[PACKS][N] = {}, per_width = 1.0f / (float)j.width;
+    Moments next = {};
+    int turn = 0;
 
-    if (active) load_floats(weight, j.weight + at);
+    if (first + team.index < last) next = fetch<PACKS>(j, stages, first + team.index, team);
+    async_commit();
+    /* Where the sums leave registers for them: elsewhere the first cache has them. */
+    constexpr bool KEEP = 2 * PACKS * N < 64;
+    auto weight = [&](int k) {
+        if constexpr (KEEP) return weights[k];
+        return load<N>(j.weight + team.template column<N>(k));
+    };
 #pragma unroll
-    for (int s = 0; s < STAGES - 1; s++) fetch<T, ROWS>(j, stages + s * stage_packs, first + s * ROWS, last);
-    load_moments(j, first, last, mean, rstd);
-    for (int64_t now = first; now < last; now += ROWS, turn++) {
-        fetch<T, ROWS>(j, stages + (turn + STAGES - 1) % STAGES * stage_packs, now + (STAGES - 1) * ROWS,
-                       last);
-        Pack<T> *stage = stages + turn % STAGES * stage_packs + threadIdx.x;
-        Row<T> row[ROWS] = {};
+    for (int k = 0; KEEP && k < PACKS; k++)
+        if (team.template column<N>(k) < j.width) weights[k] = load<N>(j.weight + team.template column<N>(k));
+    for (int64_t r = first + team.index; r < last; r += team.COUNT, turn ^= 1) {
+        const Pack<T> *stage = stages + turn * STAGE;
+        Moments m = next;
+        float sum[2] = {};
+
+        if (r + team.COUNT < last) next = fetch<PACKS>(j, stages + (turn ^ 1) * STAGE, r + team.COUNT, team);
+        async_commit();
+        async_wait<1>(); /* the row before that one */
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            row[r].mean = mean[r];
-            row[r].rstd = rstd[r];
+        for (int k = 0; k < PACKS; k++) {
+            if (team.template column<N>(k) >= j.width) continue;
+            Pack<T> x = fetched_pack(stage + X * PACKS * BLOCK, k);
+            Pack<T> dy = fetched_pack(stage + DY * PACKS * BLOCK, k);
+            take_pack(sum, dw[k], db[k], x, dy, weight(k), m);
         }
-        load_moments(j, now + ROWS, last, mean, rstd);
-        async_wait<STAGES - 1>(); /* this thread's own packs; no others are read */
+        team_sums(sum, shared[turn], team);
+        asm volatile("" ::: "memory"); /* or the compiler keeps the packs in registers */
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            if (!active || now + r >= last) continue;
-            row[r].x = stage[(r * FETCHED + X) * blockDim.x];
-            row[r].dy = stage[(r * FETCHED + DY) * blockDim.x];
-            take_row(row[r], weight, dw, db);
+        for (int k = 0; k < PACKS; k++) {
+            int at = team.template column<N>(k);
+            float dx[N] = {};
+            if (at >= j.width) continue;
+            if (j.residual) unpack(dx, fetched_pack(stage + RESIDUAL * PACKS * BLOCK, k));
+            slope_pack(dx, fetched_pack(stage + X * PACKS * BLOCK, k),
+                       fetched_pack(stage + DY * PACKS * BLOCK, k), weight(k), m, sum[0] * per_width,
+                       sum[1] * per_width);
+            store(j.dx + r * j.width + at, packed<T>(dx));
         }
-        sum_rows(row, sums[turn % 2]);
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-            if (active && now + r < last)
-                write_row(j, row[r], stage + (r * FETCHED + RESIDUAL) * blockDim.x, (now + r) * j.width + at,
-                          weight);
     }
-    float *part = j.parts + (int64_t)blockIdx.x * 2 * j.width + at;
-    if (active) store_floats(part, dw);
-    if (active) store_floats(part + j.width, db);
+    async_wait<0>();
+    __syncthreads(); /* the stages of all teams are free */
+    float *sums = reinterpret_cast<float *>(memory);
+#pragma unroll
+    for (int k = 0; k < PACKS; k++) {
+        float *own = sums + team.index * 2 * j.width + team.template column<N>(k);
+        if (team.template column<N>(k) >= j.width) continue;
+        store_floats(own, dw[k]);
+        store_floats(own + j.width, db[k]);
+    }
+    __syncthreads();
+    write_part(j, sums, team.COUNT);
 }
 
 /* ---- Any width: a block loops over the columns of a row ------------------------------- */
@@ -220,55 +206,85 @@ template <typename T> static __global__ void __launch_bounds__(BLOCK) by_columns
 
 /* ---- The parts, in order ----------------------------------------------------------------- */
 
-constexpr int SLICES = 8;
+/* A slice of the parts for each warp: with MOST_PARTS all its loads are under way at once. */
+constexpr int SLICES = 32;
 
-/* to[i] (+)= the sum over n parts of from[part * 2 * width + i]: slices of parts, then the slices. */
-template <typename T>
+/* What the sum of the parts becomes. */
+struct Sum {
+    void *to; /* [C]; NULL: nothing */
+    TideType type;
+    bool add; /* to what is there */
+};
+
+template <typename G> static __device__ void put(G *to, float sum, bool add)
+{
+    *to = from_float<G>(add ? to_float(*to) + sum : sum);
+}
+
+/* Sums of parts [n, 2, C] over n: slices of parts, then the slices. Blocks with y = 0 make dweight,
+ * those with y = 1 dbias. */
 static __global__ void __launch_bounds__(WARP *SLICES)
-    add_parts(T *to, const float *from, int n, int width, bool add)
+    add_parts(Sum weight, Sum bias, const float *parts, int n, int width)
 {
     __shared__ float sums[SLICES][WARP];
+    Sum out = blockIdx.y ? bias : weight;
     int i = blockIdx.x * WARP + threadIdx.x, each = (n + SLICES - 1) / SLICES;
     int first = threadIdx.y * each, last = first + each < n ? first + each : n;
+    const float *from = parts + (int64_t)blockIdx.y * width + i;
     float sum = 0;
 
+    if (!out.to) return; /* the whole block */
+    if (i < width) {
 #pragma unroll 8
-    for (int p = first; p < last; p++) sum += i < width ? from[(int64_t)p * 2 * width + i] : 0;
+        for (int p = first; p < last; p++) sum += from[(int64_t)p * 2 * width];
+    }
     sums[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
     if (threadIdx.y || i >= width) return;
+#pragma unroll
     for (int s = 1; s < SLICES; s++) sum += sums[s][threadIdx.x];
-    to[i] = from_float<T>(add ? to_float(to[i]) + sum : sum);
-}
-
-static void launch_parts(const KernelCall *c, int output, const float *parts)
-{
-    void *to = c->out[output];
-    int width = (int)shape_width(c->in_info[0]->shape), n = (int)n_parts(shape_rows(c->in_info[0]->shape));
-    bool add = c->in[output + 5] != NULL;
-    dim3 block(WARP, SLICES);
-    unsigned blocks = blocks_for(width, WARP);
-
-    if (!to) return;
-    switch (c->out_info[output]->type) {
-    case TIDE_F32: add_parts<<<blocks, block, 0, cuda_stream(c)>>>((float *)to, parts, n, width, add); break;
-    case TIDE_BF16: add_parts<<<blocks, block, 0, cuda_stream(c)>>>((bf16 *)to, parts, n, width, add); break;
-    case TIDE_F16: add_parts<<<blocks, block, 0, cuda_stream(c)>>>((f16 *)to, parts, n, width, add); break;
+    switch (out.type) {
+    case TIDE_F32: put((float *)out.to + i, sum, out.add); break;
+    case TIDE_BF16: put((bf16 *)out.to + i, sum, out.add); break;
+    case TIDE_F16: put((f16 *)out.to + i, sum, out.add); break;
     case TIDE_I32:
     case TIDE_TYPE_COUNT: break; /* not a gradient */
     }
 }
 
+static Sum sum_of(const KernelCall *c, int output)
+{
+    if (!c->out[output]) return { NULL, TIDE_F32, false };
+    return { c->out[output], c->out_info[output]->type, c->in[output + 5] != NULL };
+}
+
 /* ---- Launching ----------------------------------------------------------------------------- */
 
-template <typename T, int ROWS, int STAGES> static void launch_packs(const KernelCall *c, const Job<T> &j)
+/* True: launched. False: the device has too little shared memory. */
+template <typename T, int W, int PACKS> static bool launch_teams(const KernelCall *c, const Job<T> &j)
 {
-    unsigned threads = blocks_for(j.width / PACK<T>, WARP) * WARP;
-    size_t bytes = (size_t)STAGES * ROWS * FETCHED * threads * sizeof(Pack<T>); /* at most 48 KiB */
+    size_t bytes = (size_t)STAGES * FETCHED * PACKS * BLOCK * sizeof(Pack<T>); /* 72 or 96 KiB */
 
-    /* With the static part it may pass the 48 KiB that a kernel has without asking. */
-    cudaFuncSetAttribute(by_packs<T, ROWS, STAGES>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    by_packs<T, ROWS, STAGES><<<(unsigned)n_parts(j.rows), threads, bytes, cuda_stream(c)>>>(j);
+    static_assert(STAGES * FETCHED * sizeof(Pack<T>) >= 2 * PACK<T> * sizeof(float),
+                  "the sums need the room");
+    if (!resident_blocks(c, by_teams<T, W, PACKS>, BLOCK, bytes)) return false;
+    by_teams<T, W, PACKS><<<(unsigned)n_parts(j.rows), BLOCK, bytes, cuda_stream(c)>>>(j);
+    return true;
+}
+
+template <typename T, int W> static bool launch_width(const KernelCall *c, const Job<T> &j)
+{
+    return j.width / PACK<T> <= 3 * W * WARP ? launch_teams<T, W, 3>(c, j) : launch_teams<T, W, 4>(c, j);
+}
+
+template <typename T> static bool launch_packs(const KernelCall *c, const Job<T> &j)
+{
+    int packs = j.width / PACK<T>;
+
+    if (!in_packs<T>(j.width) || packs > MOST_TEAM_PACKS) return false;
+    if (packs <= WARP * MOST_PACKS) return launch_width<T, 1>(c, j);
+    if (packs <= 2 * WARP * MOST_PACKS) return launch_width<T, 2>(c, j);
+    return launch_width<T, 4>(c, j);
 }
 
 template <typename T> static void launch(const KernelCall *c)
@@ -280,27 +296,21 @@ template <typename T> static void launch(const KernelCall *c)
                  (const float *)c->in[2], (const T *)c->in[3],
                  shape_rows(shape),       rows_per_part(shape_rows(shape)),
                  (int)shape_width(shape) };
-    int packs = j.width / PACK<T>;
 
-    if (!in_packs<T>(j.width) || packs > MOST_WARPS * WARP)
-        by_columns<T><<<(unsigned)n_parts(j.rows), BLOCK, 0, cuda_stream(c)>>>(j);
-    else if (packs <= 4 * WARP)
-        launch_packs<T, 2, 4>(c, j);
-    else if (packs <= 8 * WARP)
-        launch_packs<T, 1, 4>(c, j);
-    else
-        launch_packs<T, 1, 2>(c, j);
+    if (!launch_packs(c, j)) by_columns<T><<<(unsigned)n_parts(j.rows), BLOCK, 0, cuda_stream(c)>>>(j);
 }
 
 static void (*const launch_of[])(const KernelCall *) = { launch<float>, launch<bf16>, launch<f16> };
 
 static TideStatus run(const KernelCall *c)
 {
-    const float *parts = (const float *)c->scratch;
+    TideShape shape = c->in_info[0]->shape;
+    int width = (int)shape_width(shape), parts = (int)n_parts(shape_rows(shape));
 
     launch_of[c->out_info[0]->type](c);
-    launch_parts(c, 1, parts);
-    launch_parts(c, 2, parts + shape_width(c->in_info[0]->shape));
+    if (c->out[1] || c->out[2])
+        add_parts<<<dim3(blocks_for(width, WARP), 2), dim3(WARP, SLICES), 0, cuda_stream(c)>>>(
+            sum_of(c, 1), sum_of(c, 2), (const float *)c->scratch, parts, width);
     return cuda_launched(c);
 }
 

@@ -16,10 +16,11 @@ static __device__ __forceinline__ Philox philox_of(const TideStepInfo *info, int
              (uint32_t)info->micro };
 }
 
-/* The words of elements 4 * block to 4 * block + 3, block below 2^48. */
-static __device__ __forceinline__ uint4 philox_block(const Philox &p, uint64_t block)
+/* The words of block low + 2^32 * high, high below 2^16. Blocks that share high share the products of
+ * the first rounds that do not depend on low. */
+static __device__ __forceinline__ uint4 philox_words(const Philox &p, uint32_t low, uint32_t high)
 {
-    uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32) ^ (p.micro << 16), c2 = p.site, c3 = p.step;
+    uint32_t c0 = low, c1 = high ^ (p.micro << 16), c2 = p.site, c3 = p.step;
     uint32_t k0 = p.key0, k1 = p.key1;
 
 #pragma unroll
@@ -33,6 +34,12 @@ static __device__ __forceinline__ uint4 philox_block(const Philox &p, uint64_t b
         k1 += 0xBB67AE85u;
     }
     return make_uint4(c0, c1, c2, c3);
+}
+
+/* The words of elements 4 * block to 4 * block + 3, block below 2^48. */
+static __device__ __forceinline__ uint4 philox_block(const Philox &p, uint64_t block)
+{
+    return philox_words(p, (uint32_t)block, (uint32_t)(block >> 32));
 }
 
 /* An element survives dropout of probability p if its word is at least this. */
