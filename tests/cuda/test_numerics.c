@@ -142,18 +142,18 @@ Test(numerics, a_file_carries_what_was_used_or_given_not_the_whole_cache)
 Test(numerics, a_plan_that_gives_back_what_was_timed_keeps_it_from_no_cache)
 {
     char folder[] = "/tmp/tide-numerics-XXXXXX", why[NUMERICS_VALUE_BYTES];
-    Numerics n = record_of("A"), other = record_of("A"), back = record_of("A");
+    Numerics n = record_of("A"), beside = record_of("A"), back = record_of("A");
 
     cr_assert(mkdtemp(folder));
     cr_assert(!setenv("XDG_CACHE_HOME", folder, 1));
     cr_assert(numerics_add(&n, "k", "one", CHOICE_TIMED));
     cr_expect(!numerics_adopt(&n, record, CHOICE_GIVEN, why, sizeof why), "%s", why);
     numerics_cache_write(&n);
-    cr_assert(numerics_add(&other, "another", "two", CHOICE_TIMED)); /* of a process beside this one */
-    numerics_cache_write(&other);
+    cr_assert(numerics_add(&beside, "another", "two", CHOICE_TIMED)); /* of a process beside this one */
+    numerics_cache_write(&beside);
     numerics_cache_read(&back);
     cr_expect_eq(back.n_choices, 2);
     numerics_free(&n);
-    numerics_free(&other);
+    numerics_free(&beside);
     numerics_free(&back);
 }
