@@ -430,7 +430,7 @@ const char *fake_choice(Tide *t, const char *key)
 
 static const Backend backend = {
     .name = "fake",
-    .rough = { 1e9, 1e9, 1e9, 1e-6 },
+    .rough = { 1e9, 1e9, 1e9, 1e-6, 0 },
     .alignment = FAKE_ALIGNMENT,
     .kernels = kernels,
     .types = 1u << TIDE_F32 | 1u << TIDE_I32,
