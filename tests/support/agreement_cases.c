@@ -203,23 +203,23 @@ static void build_sgd(Side *s)
 }
 
 static const AgreeCase cases[] = {
-    { "add", build_add, 1, false },
-    { "fill", build_fill, 1, false },
-    { "embedding", build_embedding, 1, true },
-    { "embedding_alone", build_embedding_alone, 1, true },
-    { "embedding_shared", build_embedding_shared, 1, true },
-    { "cast", build_cast, 1, false },
-    { "layernorm", build_layernorm, 1, false },
-    { "add_layernorm", build_add_layernorm, 1, false },
-    { "gelu_tanh", build_gelu_tanh, 6, false },
-    { "gelu_erf", build_gelu_erf, 6, false },
-    { "dropout", build_dropout, 1, false },
-    { "cross_entropy", build_cross_entropy, 4, true },
-    { "sum", build_sums, 1, false },
-    { "select_row", build_select_row, 1, false },
-    { "adamw", build_adamw, 1, false },
-    { "adamw_master", build_adamw_master, 1, false },
-    { "sgd", build_sgd, 1, false },
+    { "add", build_add, 1 },
+    { "fill", build_fill, 1 },
+    { "embedding", build_embedding, 1 },
+    { "embedding_alone", build_embedding_alone, 1 },
+    { "embedding_shared", build_embedding_shared, 1 },
+    { "cast", build_cast, 1 },
+    { "layernorm", build_layernorm, 1 },
+    { "add_layernorm", build_add_layernorm, 1 },
+    { "gelu_tanh", build_gelu_tanh, 6 },
+    { "gelu_erf", build_gelu_erf, 6 },
+    { "dropout", build_dropout, 1 },
+    { "cross_entropy", build_cross_entropy, 4 },
+    { "sum", build_sums, 1 },
+    { "select_row", build_select_row, 1 },
+    { "adamw", build_adamw, 1 },
+    { "adamw_master", build_adamw_master, 1 },
+    { "sgd", build_sgd, 1 },
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -239,6 +239,20 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes };
 const int64_t *agree_sizes(int i)
 {
     return i >= 0 && i < N_SIZES ? sizes[i] : NULL;
+}
+
+static const AgreeDrawn drawn[] = {
+    { 1, 1, 1, 8, 1 },          { 3, 2, 3, 16, 2 },         { 1, 17, 25, 64, 7 },    { 3, 63, 1, 80, 50257 },
+    { 1, 64, 3, 96, 50304 },    { 3, 65, 25, 128, 128256 }, { 1, 127, 1, 16, 2 },    { 3, 129, 3, 8, 7 },
+    { 1, 1025, 25, 64, 50257 }, { 3, 1, 25, 96, 128256 },   { 1, 2, 1, 128, 50304 }, { 3, 17, 3, 80, 1 },
+    { 1, 63, 25, 8, 50257 },    { 3, 64, 1, 64, 7 },        { 1, 65, 3, 16, 50304 }, { 3, 127, 25, 80, 2 },
+    { 1, 129, 1, 96, 128256 },  { 3, 1025, 3, 128, 7 },
+};
+enum { N_DRAWN = sizeof drawn / sizeof *drawn };
+
+const AgreeDrawn *agree_drawn(int i)
+{
+    return i >= 0 && i < N_DRAWN ? &drawn[i] : NULL;
 }
 
 static const AgreeTypes types[] = {
