@@ -2,6 +2,7 @@
  * inside the device in the same run.
  *
  *     bench_memory [--only NAME] [device]     the times of one case, or of all
+ *     bench_memory --once [--only NAME]       each node once, for a profiler
  *     bench_memory --check [device]           no times: every op against the CPU and against double
  *
  * Not a test. An op runs as often as a step would run it, one launch behind the other (a captured graph
@@ -32,6 +33,7 @@ typedef struct Bench {
     char *both;       /* [2, copy_bytes]                  */
     double copy;      /* bytes a second, read and written */
     const char *only; /* NULL: every case                 */
+    bool once;        /* no times: for profilers          */
 } Bench;
 
 /* ---- Timing ----------------------------------------------------------------------- */
@@ -91,6 +93,8 @@ static TideStatus time_work(const Bench *b, const Work *w, double bytes, double 
     if (launches < w->sets) launches = w->sets;
     TRY(issue(b, w, 0)); /* what is loaded at a first launch */
     TRY(b->be->stream_sync(b->stream));
+    *seconds = 1;
+    if (b->once) return TIDE_OK;
     if (b->be->capture_begin) {
         TRY(b->be->capture_begin(b->stream));
         TRY(issue_round(b, w, launches));
@@ -364,6 +368,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--check") == 0)
             checks = true;
+        else if (strcmp(argv[i], "--once") == 0)
+            b.once = true;
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
             b.only = argv[++i];
         else
