@@ -82,7 +82,7 @@ __device__ __forceinline__ void put_run(const Job<T, G> &j, const Chunk &c, int 
 }
 
 template <int N, typename T, typename G>
-static __global__ void __launch_bounds__(BLOCK, 3) sum_runs(Job<T, G> j)
+static __global__ void __launch_bounds__(BLOCK) sum_runs(Job<T, G> j)
 {
     __shared__ Chunk c;
     int64_t first = (int64_t)blockIdx.x * CHUNK;

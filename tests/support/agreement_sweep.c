@@ -52,12 +52,12 @@ static void list_memory_bound(Sweep *s)
     }
 }
 
-/* Layers between two widths that were drawn: of this row and of the next. */
+/* Layers between two widths that were drawn, of this row and of the next; the cases' own sizes belong to the
+ * tests, for the definition takes seconds where the lengths are squared. */
 static void list_dense(Sweep *s, const AgreeDense *c)
 {
     Job job = { .agree = c->agree, .what = c->what, .wish = c->wish };
 
-    for (int i = 0; c->sizes[i][0]; i++) append(s, job, c->sizes[i]);
     for (int i = 0; agree_drawn(i); i++) {
         const AgreeDrawn *d = agree_drawn(i),
                          *next = agree_drawn(i + 1) ? agree_drawn(i + 1) : agree_drawn(0);

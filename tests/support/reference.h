@@ -25,8 +25,8 @@ void reference_linear_dw(const ReferenceCall *c);
 void reference_attention(const ReferenceCall *c);
 void reference_attention_grad(const ReferenceCall *c);
 
-/* max |a - b| / max |b|; infinite where one is finite and the other is not. What both leave unwritten
- * is no number in both. */
+/* max |a - b| / max |b|, and max |a - b| where b is 0 all over; infinite where one is finite and the other
+ * is not. What both leave unwritten is no number in both. */
 double reference_error(const float *a, const double *b, int64_t n);
 
 #endif
