@@ -5,7 +5,7 @@
 #include "kernels/cuda/flat.cuh"
 #include "kernels/cuda/philox.cuh"
 
-constexpr int EACH = 2; /* packs of a thread, BLOCK packs apart */
+constexpr int EACH = 4; /* packs of a thread, BLOCK packs apart */
 
 template <typename T> struct Job {
     T *y;
@@ -32,7 +32,7 @@ __device__ __forceinline__ void drop(float (&x)[N], const Philox &p, uint32_t lo
     }
 }
 
-/* A block's elements are 2048 or 4096 from a multiple of as many: they share the high part of the
+/* A block's elements are 4096 or 8192 from a multiple of as many: they share the high part of the
  * number of their Philox block. */
 template <bool WHOLE, typename T> __device__ __forceinline__ void drop_part(const Job<T> &j)
 {
@@ -47,8 +47,10 @@ template <bool WHOLE, typename T> __device__ __forceinline__ void drop_part(cons
 #pragma unroll
     for (int u = 0; u < EACH; u++) {
         float v[N];
+        uint32_t own = low + u * BLOCK * (N / 4);
+        asm volatile("" : "+r"(own)::"memory"); /* one after the other: together they lack registers */
         unpack(v, x[u]);
-        drop(v, p, low + u * BLOCK * (N / 4), high, j.least, j.scale);
+        drop(v, p, own, high, j.least, j.scale);
         flat_store<WHOLE>(j.y, first + u * BLOCK * N, j.n, packed<T>(v));
     }
 }
