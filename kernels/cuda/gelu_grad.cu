@@ -15,7 +15,7 @@ template <bool ERF> struct GeluGrad {
 
 /* So many parts that blocks of a few columns keep a large GPU busy; constants, so that bits do not depend
  * on the device. */
-constexpr int MOST_PARTS = 128, SUM_WARPS = BLOCK / WARP, LEAST_ROWS = 4 * SUM_WARPS, IN_FLIGHT = 2;
+constexpr int MOST_PARTS = 128, SUM_WARPS = BLOCK / WARP, LEAST_ROWS = 4 * SUM_WARPS, STAGES = 3;
 
 template <typename T> struct Job {
     T *dx;
@@ -58,29 +58,27 @@ __device__ __forceinline__ Pack<T, N> gradient_pack(float (&sum)[N], Pack<T, N> 
     return dx;
 }
 
-/* A lane's columns, every SUM_WARPS-th row of a part; then the warps in order. */
-template <typename T, int N, bool ERF> static __global__ void __launch_bounds__(BLOCK, 4) by_columns(Job<T> j)
+/* What a lane takes: its columns of every SUM_WARPS-th row of a part. */
+template <typename T> struct Share {
+    int64_t first, last; /* rows; the lane's first one, and the end of the part */
+    int column;
+};
+
+template <int N, typename T> __device__ __forceinline__ Share<T> own_share(const Job<T> &j)
+{
+    int64_t first = blockIdx.y * j.rows_per_part, last = first + j.rows_per_part;
+    int column = (blockIdx.x * WARP + threadIdx.x % WARP) * N;
+
+    if (last > j.rows) last = j.rows;
+    return { column < j.width ? first + threadIdx.x / WARP : last, last, column };
+}
+
+/* The block's part: the warps' sums in order. */
+template <int N, typename T> static __device__ void write_part(const Job<T> &j, const float (&sum)[N])
 {
     __shared__ float shared[SUM_WARPS][WARP * N];
-    int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, column = (blockIdx.x * WARP + lane) * N;
-    int64_t first = blockIdx.y * j.rows_per_part, r = first + warp;
-    int64_t last = first + j.rows_per_part < j.rows ? first + j.rows_per_part : j.rows;
-    float sum[N] = {};
+    int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
 
-    for (; column < j.width && r < last; r += IN_FLIGHT * SUM_WARPS) {
-        Pack<T, N> x[IN_FLIGHT] = {}, dy[IN_FLIGHT] = {};
-#pragma unroll
-        for (int u = 0; u < IN_FLIGHT; u++) {
-            int64_t at = (r + u * SUM_WARPS) * j.width + column;
-            if (r + u * SUM_WARPS >= last) continue;
-            x[u] = load<N>(j.x + at);
-            dy[u] = load<N>(j.dy + at);
-        }
-#pragma unroll
-        for (int u = 0; u < IN_FLIGHT; u++)
-            if (r + u * SUM_WARPS < last)
-                store(j.dx + (r + u * SUM_WARPS) * j.width + column, gradient_pack<ERF>(sum, x[u], dy[u]));
-    }
 #pragma unroll
     for (int i = 0; i < N; i++) shared[warp][i * WARP + lane] = sum[i];
     __syncthreads();
@@ -93,38 +91,79 @@ template <typename T, int N, bool ERF> static __global__ void __launch_bounds__(
     }
 }
 
+/* Packs of the next rows are on their way to shared memory while one is worked on; each thread reads what
+ * it fetched itself. */
+template <typename T, bool ERF> static __global__ void __launch_bounds__(BLOCK, 6) by_packs(Job<T> j)
+{
+    __shared__ Pack<T> stage[STAGES][2][BLOCK];
+    constexpr int N = PACK<T>;
+    Share<T> own = own_share<N>(j);
+    float sum[N] = {};
+    int turn = 0;
+    auto fetch = [&](int64_t r, int to) {
+        int64_t at = r * j.width + own.column;
+        if (r < own.last) async_copy16(&stage[to][0][threadIdx.x], j.x + at);
+        if (r < own.last) async_copy16(&stage[to][1][threadIdx.x], j.dy + at);
+        async_commit();
+    };
+
+    for (int s = 0; s + 1 < STAGES; s++) fetch(own.first + s * SUM_WARPS, s);
+    for (int64_t r = own.first; r < own.last; r += SUM_WARPS, turn = turn + 1 == STAGES ? 0 : turn + 1) {
+        fetch(r + (STAGES - 1) * SUM_WARPS, turn ? turn - 1 : STAGES - 1); /* what was read last */
+        async_wait<STAGES - 1>();
+        Pack<T> x = stage[turn][0][threadIdx.x], dy = stage[turn][1][threadIdx.x];
+        store(j.dx + r * j.width + own.column, gradient_pack<ERF>(sum, x, dy));
+    }
+    write_part(j, sum);
+}
+
+/* Any width: a column a lane. */
+template <typename T, bool ERF> static __global__ void __launch_bounds__(BLOCK) by_columns(Job<T> j)
+{
+    Share<T> own = own_share<1>(j);
+    float sum[1] = {};
+
+#pragma unroll 4
+    for (int64_t r = own.first; r < own.last; r += SUM_WARPS) {
+        int64_t at = r * j.width + own.column;
+        store(j.dx + at, gradient_pack<ERF>(sum, load<1>(j.x + at), load<1>(j.dy + at)));
+    }
+    write_part(j, sum);
+}
+
 /* ---- Launching ---------------------------------------------------------------------------- */
 
-template <typename T, int N> static void launch_sums(const KernelCall *c, bool erf)
+template <typename T, bool ERF> static void launch_sums(const KernelCall *c)
 {
     TideShape shape = c->in_info[0]->shape;
     Job<T> j = { (T *)c->out[0],         (float *)c->scratch, (const T *)c->in[0],
                  (const T *)c->in[1],    shape_rows(shape),   rows_per_part(shape_rows(shape)),
                  (int)shape_width(shape) };
-    dim3 grid(blocks_for(j.width, WARP * N), (unsigned)n_parts(j.rows));
+    int columns = WARP * (in_packs<T>(j.width) ? PACK<T> : 1);
+    dim3 grid(blocks_for(j.width, columns), (unsigned)n_parts(j.rows));
     ColumnSums sums = { { column_sum(c, 1, 2) } };
 
-    if (erf)
-        by_columns<T, N, true><<<grid, BLOCK, 0, cuda_stream(c)>>>(j);
+    if (in_packs<T>(j.width))
+        by_packs<T, ERF><<<grid, BLOCK, 0, cuda_stream(c)>>>(j);
     else
-        by_columns<T, N, false><<<grid, BLOCK, 0, cuda_stream(c)>>>(j);
+        by_columns<T, ERF><<<grid, BLOCK, 0, cuda_stream(c)>>>(j);
     launch_add_parts(c, sums, 1, c->scratch, (int)grid.y, j.width);
+}
+
+template <typename T, bool ERF> static void launch_form(const KernelCall *c)
+{
+    if (c->out[1])
+        launch_sums<T, ERF>(c);
+    else
+        flat_launch<T, true>(c, c->in[0], c->in[1], GeluGrad<ERF>());
 }
 
 template <typename T> static void launch(const KernelCall *c)
 {
-    bool erf = ((const GeluAttr *)c->node->attr.bytes)->erf;
-
-    if (c->out[1]) {
-        if (in_packs<T>(shape_width(c->in_info[0]->shape)))
-            launch_sums<T, PACK<T>>(c, erf);
-        else
-            launch_sums<T, 1>(c, erf);
-    } else if (erf) {
-        flat_launch<T, true>(c, c->in[0], c->in[1], GeluGrad<true>());
-    } else {
-        flat_launch<T, true>(c, c->in[0], c->in[1], GeluGrad<false>());
-    }
+    if (((const GeluAttr *)c->node->attr.bytes)->erf)
+        launch_form<T, true>(c);
+    else
+        launch_form<T, false>(c);
 }
 
 static void (*const launch_of[])(const KernelCall *) = { launch<float>, launch<bf16>, launch<f16> };
