@@ -19,8 +19,7 @@
 enum {
     FIRST_EFFORT = 300, /* nodes of the least effort, and as many for each buffer as NODES_A_BUFFER says */
     NODES_A_BUFFER = 3,
-    DEEPEST = 20000,    /* of recursion                                                                */
-    LOOK_AT_CLOCK = 64, /* nodes between two looks                                                     */
+    DEEPEST = 20000, /* of recursion                                                                */
 };
 
 typedef struct Search {
@@ -175,8 +174,7 @@ static double wall_clock(void)
 
 static bool is_spent(Search *x)
 {
-    if (x->effort->until > 0 && x->effort->nodes % LOOK_AT_CLOCK == 0 && wall_clock() > x->effort->until)
-        x->effort->nodes = 0;
+    if (x->effort->until > 0 && wall_clock() > x->effort->until) x->effort->nodes = 0;
     if (x->state->failed) x->effort->nodes = 0;
     if (x->effort->nodes <= x->until_nodes || x->depth > DEEPEST)
         x->stopped = true;
@@ -254,34 +252,30 @@ static bool search(Search *x, Part p, Window risen)
 {
     PlaceState *s = x->state;
     long mark = s->n_undo;
-    Part halves[2];
+    bool done = p.from == p.to;
 
     x->depth++;
-    while (p.from < p.to && !is_spent(x) && state_propagate(s, p, risen)) {
+    while (!done && !is_spent(x) && state_propagate(s, p, risen)) {
+        Part halves[2];
         int cut = first_cut(x, p);
         if (cut < p.last) {
             split(s, p, cut, halves);
-            risen = (Window){ 0 };
-            p = halves[1];
-            if (halves[0].from == halves[0].to) continue;
-            if (!search_halves(x, halves)) break;
-            p.from = p.to;
-            continue;
+            done = search_halves(x, halves);
+            break;
         }
         Edge e = choose_edge(x, p);
         if (e.n_buffers == 1 && !e.may_rise) {
             risen = put_from_list(s, &p, next_buffer(s, p, &e, -1));
+            done = p.from == p.to;
             continue;
         }
-        if (e.n_buffers && try_buffers(x, p, &e)) p.from = p.to;
-        if (p.from == p.to) break;
-        if (!e.may_rise || x->stopped) break;
+        done = e.n_buffers && try_buffers(x, p, &e);
+        if (done || !e.may_rise) break;
         risen = state_raise(s, edge_section(&e), edge_rise(&e));
     }
     x->depth--;
-    if (p.from == p.to) return true;
-    state_undo(s, mark);
-    return false;
+    if (!done) state_undo(s, mark);
+    return done;
 }
 
 /* ---- Restarts ------------------------------------------------------------ */
