@@ -17,6 +17,7 @@
 #include "runtime/place_exact.h"
 
 enum {
+    NEAR = 4,           /* sections that count as one distance                                         */
     FIRST_EFFORT = 300, /* nodes of the least effort, and as many for each buffer as NODES_A_BUFFER says */
     NODES_A_BUFFER = 3,
     DEEPEST = 20000, /* of recursion                                                                */
@@ -117,14 +118,18 @@ static int n_choices(const Edge *e)
     return e->n_buffers + e->may_rise;
 }
 
-/* Few choices first; then where little room is left; then low. */
+/* No choice, or a single one, comes first. Then near the newest conflict: what is decided there may resolve
+ * it, while decisions far away would all be tried in vain. Then few choices, little room, low. */
 static bool is_better(const PlaceState *s, const Edge *a, const Edge *b)
 {
-    int i = edge_section(a), j = edge_section(b);
-    int64_t full = s->floor[i] + s->rest[i], other = s->floor[j] + s->rest[j];
+    int i = edge_section(a), j = edge_section(b), m = n_choices(a), n = n_choices(b);
+    int near = abs(i - s->conflict) / NEAR, other_near = abs(j - s->conflict) / NEAR;
+    int64_t full = s->floor[i] + s->rest[i], other_full = s->floor[j] + s->rest[j];
 
-    if (n_choices(a) != n_choices(b)) return n_choices(a) < n_choices(b);
-    return full != other ? full > other : a->level < b->level;
+    if (m != n && (m < 2 || n < 2)) return m < n;
+    if (m > 1 && near != other_near) return near < other_near;
+    if (m != n) return m < n;
+    return full != other_full ? full > other_full : a->level < b->level;
 }
 
 /* The edge to decide next. */
@@ -368,6 +373,7 @@ static Verdict attempts(Search *x, int64_t capacity, Turn *turns, Shape *shapes)
     PlaceState *s = x->state;
     long least = FIRST_EFFORT + NODES_A_BUFFER * (long)s->n;
 
+    s->conflict = 0;
     for (long i = 0; x->effort->nodes > 0; i++) {
         long effort = least * luby(i + 1);
         rank_buffers(x, i, turns);
