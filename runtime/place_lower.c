@@ -113,7 +113,7 @@ size_t spans_lower(Span *spans, int n, size_t alignment, Goal *goal)
     l.floor = goal->height & ~(alignment - 1); /* heights are multiples */
     if (l.height <= l.floor || describe(&l)) return l.height;
     if ((size_t)l.state->bound > l.floor) l.floor = (size_t)l.state->bound;
-    lower(&l);
+    if (goal->effort.nodes >= exact_least_nodes(l.state)) lower(&l);
     state_free(l.state);
     goal->height = l.floor;
     return l.height;
