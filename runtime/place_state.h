@@ -11,7 +11,7 @@
 typedef struct Undo {
     int     kind, at;   /* what was changed: a floor, a section, a buffer's lowest, a buffer's placement */
     int     owner;
-    int64_t floor, top; /* as they were                                                                  */
+    int64_t floor, top, ceiling; /* as they were                                                         */
 } Undo;
 
 typedef struct PlaceState {
@@ -24,7 +24,11 @@ typedef struct PlaceState {
     int64_t *offset;     /* [n]                                                                      */
     int64_t *lowest;     /* [n]: no offset below this is possible while the state stands             */
     bool    *placed;     /* [n]                                                                      */
-    int64_t *base;       /* [n_sections]: end of what is fixed                                       */
+    bool    *pinned;     /* [n]: fixed at its lowest                                                 */
+    int     *pins;       /* [n_pins]: those, by offset                                               */
+    int      n_pins;
+    int64_t *base;       /* [n_sections]: end of what is fixed without a hole beneath                */
+    int64_t *ceiling;    /* [n_sections]: where the next pinned buffer begins; INT64_MAX: none       */
     int64_t *floor;      /* [n_sections]: >= top                                                     */
     int64_t *top;        /* [n_sections]: end of what was placed last                                */
     int     *owner;      /* [n_sections]: and which buffer that was; -1: something fixed             */
@@ -38,6 +42,7 @@ typedef struct PlaceState {
     Undo    *undo;       /* [undo_room]: changes since the beginning                                 */
     long     n_undo, undo_room;
     bool     failed;     /* without memory for them                                                  */
+    bool     overlap;    /* pinned buffers overlap: no search can place them                         */
     Pool     pool;
 } PlaceState;
 
@@ -47,7 +52,7 @@ typedef struct Part { int from, to, first, last; } Part;
 /* Sections whose floor was changed: first to last - 1; none if first >= last. */
 typedef struct Window { int first, last; } Window;
 
-/* Describe spans; what is fixed only raises the base, so holes beneath it are lost. Returns
+/* Describe spans. What is fixed at the bottom raises the base; above a hole it becomes a pinned buffer. Returns
  * TIDE_NO_MEMORY or TIDE_OK. */
 TideStatus state_new(const Span *spans, int n, size_t alignment, PlaceState **out);
 void       state_free(PlaceState *s);
