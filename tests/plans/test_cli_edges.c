@@ -111,6 +111,21 @@ Test(cli_edges, interrupts_end_what_takes_long)
     expect_edges(rows, sizeof rows / sizeof *rows);
 }
 
+/* A step that is skipped does not advance the schedule: as many learning rates as updates. */
+Test(cli_edges, skipped_steps_are_told)
+{
+    static const Edge rows[] = {
+        { TRAIN "--steps 6 --warmup 20 --loss-scale 3e38 --metrics m && "
+                "updates=$(grep -o '\"lr\":[^,]*' m | sort -u | wc -l) && "
+                "skipped=$(tail -n1 m | sed 's/.*\"skipped\":\\([0-9]*\\).*/\\1/') && "
+                "test $skipped -gt 0 && test $((updates + skipped)) = 6",
+          0, "steps skipped" },
+        { TRAIN "--steps 2 --json >j && grep -q '\"loss_scale\": null' j", 0, "" },
+    };
+
+    expect_edges(rows, sizeof rows / sizeof *rows);
+}
+
 Test(cli_edges, odd_input_is_refused)
 {
     static const Edge rows[] = {

@@ -17,6 +17,7 @@ typedef struct TrainResult {
     uint64_t     grads;   /* hash of all gradients after the first micro-step(s), before the update */
     uint64_t     weights; /* hash of all parameters at the end                                     */
     float        first_loss, last_loss; /* mean per row */
+    int          skipped;               /* steps whose gradients overflowed, with loss scaling */
     TideRunStats stats;
 } TrainResult;
 
