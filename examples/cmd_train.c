@@ -11,6 +11,7 @@
 #include "examples/progress.h"
 #include "examples/report.h"
 #include "examples/verify.h"
+#include "runtime/base.h"
 #include "runtime/report/account.h"
 
 /* A run under way and what its summary will say. */

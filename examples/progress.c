@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "examples/output.h"
+#include "runtime/base.h"
 #include "runtime/report/account.h"
 
 enum { PLAIN_LINES = 20 }; /* of a whole run, where there is no terminal */

@@ -2,6 +2,7 @@
 #include "examples/report.h"
 
 #include <inttypes.h>
+#include "runtime/base.h"
 #include "runtime/report/account.h"
 
 static double update_seconds(const Session *s)

@@ -32,17 +32,6 @@ typedef struct Walk {
     int n_stays;
 } Walk;
 
-char *bytes_text(size_t bytes, char text[BYTES_TEXT])
-{
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-    double value = (double)bytes;
-    int unit = 0;
-
-    while (value >= 1024 && unit < 4) value /= 1024, unit++;
-    snprintf(text, BYTES_TEXT, "%.*f %s", unit ? 2 : 0, value, units[unit]);
-    return text;
-}
-
 static int by_begin(const void *a, const void *b)
 {
     const Stay *x = a, *y = b;
