@@ -140,7 +140,8 @@ static int apply_forces(const Session *s)
             int n = tide_force(s->model->micro, glob, fates[f]);
             if (n == 0)
                 return refuse(o,
-                              "--force %s: no activation is named so; `tide plan --model %s` lists the names",
+                              "--force %s: no activation that backward reads is named so; `tide plan --model "
+                              "%s` lists the names",
                               o->force[i], o->model);
             if (n < 0)
                 return refuse(o, "--force %s contradicts an earlier --force for an activation of that name",

@@ -196,8 +196,8 @@ typedef enum TidePolicy {
 } TidePolicy;
 
 /* Tie the planner's hands for activations of g whose name matches the pattern
- * (fnmatch, flags 0). Returns how many matched; -1 if one of them was already
- * forced to another fate. */
+ * (fnmatch, flags 0). Returns how many matched, those aside that have no choice,
+ * for backward does not read them; -1 if one was already forced to another fate. */
 int tide_force(TideGraph *g, const char *pattern, TideFate fate);
 
 /* Zero means: no limit. */

@@ -168,6 +168,7 @@ static const Refusal budgets[] = {
     { "plan " SMALL "--force keep", 2, "FATE:GLOB" },
     { "plan " SMALL "--force kept:block0/fc", 2, "kept|recompute" },
     { "plan " SMALL "--force keep:block9/*", 2, "block9/*" },
+    { "plan " SMALL "--force offload:block0/proj", 2, "block0/proj|backward" },
     { "plan " SMALL "--force keep:block0/fc --force 'offload:block*/fc'", 2, "contradict|block*/fc" },
     { "plan " SMALL "--plan %s/nowhere.json", 2, "nowhere.json" },
     { "plan " SMALL "--plan %s/empty.txt", 2, "empty.txt" },
