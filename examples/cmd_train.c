@@ -24,7 +24,7 @@ typedef struct Train {
     unsigned char *reference; /* gradients of step 1 under the reference plan; NULL: no --verify */
     const char *reference_policy;
     int64_t done; /* steps */
-    double loss, val_loss, mark;
+    double loss, val_loss, mark, looked;
     double next_scale; /* of the loss; 0: no loss scaling */
     int64_t skipped;   /* steps, for their gradients overflowed */
     double *seconds;   /* [n_seconds]: of each step after the first */
@@ -186,14 +186,26 @@ static int refuse_not_finite(const Train *t, int64_t step, const StepResult *r)
     return EXIT_NOT_FINITE;
 }
 
+/* Asking takes up to a millisecond, and no step allocates: now and then is enough. */
+static int look_at_memory(Train *t)
+{
+    TideMemory memory = { 0 };
+    int rc = EXIT_DONE;
+
+    if (t->process_bytes && now() - t->looked < 0.1) return EXIT_DONE;
+    rc = world(t, tide_memory(t->session.tide, &memory));
+    if (memory.process > t->process_bytes) t->process_bytes = memory.process;
+    t->looked = now();
+    return rc;
+}
+
 /* Take in the result of a step that was enqueued; previous: a newer one is at work. */
 static int finish(Train *t, int64_t step, bool previous)
 {
     StepResult result;
-    TideMemory memory = { 0 };
     int rc = world(t, trainer_result(&t->trainer, step, previous, &result));
 
-    if (!rc) rc = world(t, tide_memory(t->session.tide, &memory));
+    if (!rc) rc = look_at_memory(t);
     if (rc) return rc;
     double end = now();
     StepRecord record = { .step = step + 1,
@@ -204,14 +216,13 @@ static int finish(Train *t, int64_t step, bool previous)
                           .loss_scale = result.loss_scale > 0 ? result.loss_scale : NAN,
                           .skipped = result.skipped,
                           .seconds = end - t->mark,
-                          .process_bytes = memory.process,
+                          .process_bytes = t->process_bytes,
                           .host_bytes = t->session.stats.host_bytes };
     t->mark = end;
     t->done = step + 1;
     t->loss = result.loss;
     t->next_scale = result.next_scale;
     t->skipped = result.skipped;
-    if (memory.process > t->process_bytes) t->process_bytes = memory.process;
     if (step > 0 && remember_seconds(t, record.seconds))
         return world(t, tide_fail(t->session.tide, TIDE_NO_MEMORY, "no memory for the times of %lld steps",
                                   (long long)step));
