@@ -350,9 +350,6 @@ int session_plan(Session *s)
 
     if (!rc) rc = s->options->plan ? load_plan(s) : make_plan(s);
     if (rc) return rc;
-    TideStatus status = tide_plan_check(s->model->program, s->plan);
-    if (status) return session_fail(s, status);
-    s->checked = true;
     s->stats = tide_plan_stats(s->plan);
     s->static_bytes = static_part(s, s->plan);
     return EXIT_DONE;

@@ -87,10 +87,7 @@ TideStatus tide_memory(Tide *t, TideMemory *out)
     if (t->backend->memory(t->device, &info))
         return tide_fail(t, TIDE_DEVICE, "device %s: %s", t->name, t->backend->message(t->device));
     machine_memory(&total, &free);
-    *out = (TideMemory){ .total = info.total,
-                         .free = info.free,
-                         .process = info.process,
-                         .host_free = free };
+    *out = (TideMemory){ .total = info.total, .free = info.free, .process = info.process, .host_free = free };
     return TIDE_OK;
 }
 

@@ -270,6 +270,8 @@ static TideStatus new_plan(Planner *pl, const Solution *s, TidePlan **out)
     TidePlan *plan = calloc(1, sizeof *plan);
     TideStatus status = plan ? write_plan(pl, s, plan) : no_memory(pl->program);
 
+    if (!status) status = tide_plan_check(pl->program, plan); /* it takes a fiftieth of the planning */
+    if (!status) plan->stats.checked = true;
     if (status)
         tide_plan_free(plan);
     else

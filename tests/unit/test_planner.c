@@ -38,6 +38,7 @@ static TidePlan *plan_for(const Scene *s, TideBudget b, const char *what)
     cr_assert_eq(tide_plan_make(s->program, s->profile, b, &plan, NULL), TIDE_OK, "%s: %s", what,
                  tide_message(s->tide));
     cr_assert_eq(tide_plan_check(s->program, plan), TIDE_OK, "%s: %s", what, tide_message(s->tide));
+    cr_expect(tide_plan_stats(plan).checked);
     TidePlanStats st = tide_plan_stats(plan);
     if (b.device_bytes) cr_expect_leq(st.device_bytes, b.device_bytes, "%s", what);
     if (b.host_bytes) cr_expect_leq(st.host_bytes, b.host_bytes, "%s", what);
