@@ -67,7 +67,7 @@ static const Option options[] = {
       MODELS, FLAG, offsetof(Options, tf32), 0, 0, NULL },
     { "--no-graph", NULL, "GPU: issue each step instead of replaying a captured one",
       MODELS, FLAG, offsetof(Options, no_graph), 0, 0, NULL },
-    { "--no-pin", NULL, "GPU: host memory is not page-locked",
+    { "--no-pin", NULL, "GPU: host memory is not page-locked; copies are several times slower",
       MODELS, FLAG, offsetof(Options, no_pin), 0, 0, NULL },
     { "--budget", "SIZE", "most device memory: 6GiB, 512MiB, bytes, 40% of what is free to choose, or least",
       PLANS, SIZE, offsetof(Options, budget), 0, 0, NULL },
