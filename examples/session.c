@@ -122,6 +122,8 @@ static void override_config(const Options *o, ModelConfig *c)
     if (o->loss_chunk) c->loss_chunk = o->loss_chunk;
     if (o->loss_scale > 0) c->loss_scale = (float)o->loss_scale;
     override_number(&c->scale_interval, o->scale_interval);
+    if (o->mlp_block) c->mlp_block = o->mlp_block;
+    if (o->attn_block) c->attn_block = o->attn_block;
     if (o->no_bias) c->no_bias = true;
     if (o->gelu) c->gelu_erf = strcmp(o->gelu, "erf") == 0;
 }
