@@ -167,6 +167,41 @@ Test(loss_scaling, a_step_that_overflows_changes_nothing)
     trial_free(&t);
 }
 
+/* A bias that became infinite makes every gradient NaN, whatever the scale. */
+static void spoil(const Trial *t)
+{
+    const TideProgram *p = t->model->program;
+    TideTensor x = tide_tensor_find(p, NULL, "ln_f.bias");
+    int64_t n = tide_tensor_shape(p, x).dim[0];
+    float *values = malloc((size_t)n * sizeof *values);
+    void *stored = malloc((size_t)n * sizeof *values);
+
+    cr_assert(values && stored);
+    for (int64_t i = 0; i < n; i++) values[i] = INFINITY;
+    tide_narrow(tide_tensor_type(p, x), values, n, stored);
+    must(t, tide_write(t->run, x, stored, tide_tensor_bytes(p, x)), "a bias");
+    free(values);
+    free(stored);
+}
+
+/* With and without loss scaling no update touches anything; who trains is told and stops. */
+Test(loss_scaling, what_is_not_finite_changes_nothing)
+{
+    for (int scaled = 0; scaled < 2; scaled++) {
+        if (!scaled && test_type() == TIDE_F16) continue;
+        Trial t = trial_new(config_of(test_type(), scaled ? 2 : 0));
+        spoil(&t);
+        uint64_t before = hash_all(&t);
+        for (int i = 0; i < 3; i++) {
+            End end = step(&t, i);
+            cr_expect(!isfinite(end.norm) && !isfinite(end.loss), "norm %g", (double)end.norm);
+            cr_expect_eq(hash_all(&t), before, "step %d changed something", i);
+            if (scaled) cr_expect_eq(end.scaling.scale, 1, "the floor");
+        }
+        trial_free(&t);
+    }
+}
+
 /* It starts too large and soon tries to grow again and again. */
 Test(loss_scaling, a_model_learns_whatever_the_scale)
 {
