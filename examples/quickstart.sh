@@ -45,7 +45,7 @@ build/tide train "${model[@]}" --budget 40% --data "$text" --steps 1000 --lr 1e-
 changes=()
 for ((i = 1; i < $#; i++)); do
     case ${!i} in
-    --device | --batch | --seq | --layers | --width | --heads | --accum | --link | --dropout)
+    --device | --dtype | --batch | --seq | --layers | --width | --heads | --accum | --link | --dropout)
         next=$((i + 1))
         changes+=("${!i}" "${!next}") ;;
     esac

@@ -120,6 +120,8 @@ static void override_config(const Options *o, ModelConfig *c)
     override_real(&c->beta2, o->beta2);
     override_real(&c->clip, o->clip);
     if (o->loss_chunk) c->loss_chunk = o->loss_chunk;
+    if (o->loss_scale > 0) c->loss_scale = (float)o->loss_scale;
+    override_number(&c->scale_interval, o->scale_interval);
     if (o->mlp_block) c->mlp_block = o->mlp_block;
     if (o->attn_block) c->attn_block = o->attn_block;
     if (o->no_bias) c->no_bias = true;
@@ -140,7 +142,8 @@ static int apply_forces(const Session *s)
             int n = tide_force(s->model->micro, glob, fates[f]);
             if (n == 0)
                 return refuse(o,
-                              "--force %s: no activation is named so; `tide plan --model %s` lists the names",
+                              "--force %s: no activation that backward reads is named so; `tide plan --model "
+                              "%s` lists the names",
                               o->force[i], o->model);
             if (n < 0)
                 return refuse(o, "--force %s contradicts an earlier --force for an activation of that name",
@@ -349,9 +352,6 @@ int session_plan(Session *s)
 
     if (!rc) rc = s->options->plan ? load_plan(s) : make_plan(s);
     if (rc) return rc;
-    TideStatus status = tide_plan_check(s->model->program, s->plan);
-    if (status) return session_fail(s, status);
-    s->checked = true;
     s->stats = tide_plan_stats(s->plan);
     s->static_bytes = static_part(s, s->plan);
     return EXIT_DONE;

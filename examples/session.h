@@ -21,7 +21,6 @@ typedef struct Session {
     size_t default_bytes; /* what is free or ours less the margin; 0: not known          */
     size_t fixed_bytes;   /* of the process, outside the arena                           */
     size_t static_bytes;  /* fixed, persistent tensors, inputs                           */
-    bool checked;         /* the plan was proven                                         */
 } Session;
 
 /* Open the device, build the model and tie the planner's hands as --force says. */

@@ -196,8 +196,8 @@ typedef enum TidePolicy {
 } TidePolicy;
 
 /* Tie the planner's hands for activations of g whose name matches the pattern
- * (fnmatch, flags 0). Returns how many matched; -1 if one of them was already
- * forced to another fate. */
+ * (fnmatch, flags 0). Returns how many matched, those aside that have no choice,
+ * for backward does not read them; -1 if one was already forced to another fate. */
 int tide_force(TideGraph *g, const char *pattern, TideFate fate);
 
 /* Zero means: no limit. */
@@ -223,11 +223,12 @@ typedef struct TidePlanStats {
     TideTally fate[TIDE_FATE_COUNT];
     double    seconds, keep_seconds;     /* predicted; keep_seconds of keep-everything   */
     double    recompute_seconds, stall_seconds;
-    double    plan_seconds;              /* time that planning took                      */
+    double    plan_seconds;              /* time that planning took, the proof included  */
+    bool      checked;                   /* proven safe: by the planner, or after loading */
 } TidePlanStats;
 
-/* Plan every graph of a program; the first graph is the one whose activations
- * have fates. On TIDE_NO_PLAN the message names the least feasible budget found
+/* Plan every graph of a program and prove the plan; the first graph is the one whose
+ * activations have fates. On TIDE_NO_PLAN the message names the least feasible budget found
  * and what sets it, and *least (if not NULL) is that budget. */
 TideStatus    tide_plan_make(const TideProgram *p, const TideProfile *f, TideBudget b, TidePlan **out,
                              size_t *least);

@@ -47,8 +47,4 @@ TideStatus trace_save(const TideProgram *p, const TidePlan *plan, const char *pa
 /* Predicted seconds of a section, 0 if its timeline is not known. */
 double section_seconds(const TidePlan *plan, int graph);
 
-/* "1.25 MiB" into a buffer that it returns. */
-enum { BYTES_TEXT = 24 };
-char *bytes_text(size_t bytes, char text[BYTES_TEXT]);
-
 #endif
