@@ -1,5 +1,5 @@
 /* gemm_bias.cu - what an epilogue would do, apart from its GEMM, and random numbers to time it with. */
-#include "kernels/cuda/cuda_common.cuh"
+#include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/gemm.h"
 
 /* ---- Bias on every row --------------------------------------------------------- */
@@ -33,108 +33,60 @@ TideStatus gemm_bias_rows(Device *d, const Gemm *g, const GemmCall *c)
 
 /* ---- Sums over rows ------------------------------------------------------------ */
 
-enum { SUM_WARPS = 8, SUM_THREADS = SUM_WARPS * WARP, SUM_UNROLL = 4 };
+enum { SUM_BLOCKS = 1024, SUM_UNROLL = 4 }; /* as many blocks as keep a device busy */
 
-/* parts [blocks of rows, cols]: warp w of a block adds rows w, w + 8, ... of its block of rows, a lane
- * V columns; then the warps are added in order. */
 template <typename T, int V>
 static __global__ void __launch_bounds__(SUM_THREADS)
-    partial_sums(float *__restrict__ parts, const T *__restrict__ a, int64_t rows, int64_t cols,
-                 int64_t block_rows)
+    partial_sums(float *__restrict__ parts, const T *__restrict__ a, ColumnBlocks b)
 {
-    __shared__ float shared[SUM_WARPS][WARP * V];
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     int64_t col = ((int64_t)blockIdx.x * WARP + lane) * V;
-    int64_t first = (int64_t)blockIdx.y * block_rows, end = min(first + block_rows, rows);
+    int64_t first = (int64_t)blockIdx.y * b.block_rows, end = min(first + b.block_rows, b.rows);
     float sum[V] = {};
 
-    if (col < cols) {
+    if (col < b.cols) {
         int64_t r = first + warp;
         for (; r + (SUM_UNROLL - 1) * SUM_WARPS < end; r += SUM_UNROLL * SUM_WARPS) {
             Pack<T, V> x[SUM_UNROLL];
 #pragma unroll
-            for (int u = 0; u < SUM_UNROLL; u++) x[u] = load<V>(a + (r + u * SUM_WARPS) * cols + col);
+            for (int u = 0; u < SUM_UNROLL; u++) x[u] = load<V>(a + (r + u * SUM_WARPS) * b.cols + col);
 #pragma unroll
             for (int u = 0; u < SUM_UNROLL; u++)
 #pragma unroll
                 for (int i = 0; i < V; i++) sum[i] += to_float(x[u].v[i]);
         }
         for (; r < end; r += SUM_WARPS) {
-            Pack<T, V> x = load<V>(a + r * cols + col);
+            Pack<T, V> x = load<V>(a + r * b.cols + col);
 #pragma unroll
             for (int i = 0; i < V; i++) sum[i] += to_float(x.v[i]);
         }
     }
-#pragma unroll
-    for (int i = 0; i < V; i++) shared[warp][lane * V + i] = sum[i];
-    __syncthreads();
-    for (int i = threadIdx.x; i < WARP * V; i += SUM_THREADS) {
-        int64_t at = (int64_t)blockIdx.x * WARP * V + i;
-        float total = 0;
-#pragma unroll
-        for (int w = 0; w < SUM_WARPS; w++) total += shared[w][i];
-        if (at < cols) parts[(int64_t)blockIdx.y * cols + at] = total;
-    }
+    store_partial_sums<V>(parts, sum, b.cols);
 }
 
-template <typename T>
-static __global__ void add_parts(T *bias, const float *__restrict__ parts, int n_parts, int64_t cols,
-                                 bool add)
+template <typename T, int V> static ColumnBlocks start_partial_sums(const Gemm *g, const GemmCall *c)
 {
-    int64_t col = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
-    float total = 0;
+    ColumnBlocks b = column_blocks(g->inner, g->rows, V, SUM_BLOCKS, GEMM_SCRATCH_BYTES);
 
-    if (col >= cols) return;
-    for (int p = 0; p < n_parts; p++) total += parts[(int64_t)p * cols + col];
-    bias[col] = from_float<T>(add ? to_float(bias[col]) + total : total);
+    partial_sums<T, V><<<b.grid, SUM_THREADS, 0, c->stream>>>((float *)c->scratch, (const T *)c->a, b);
+    return b;
 }
 
-enum { SUM_BLOCKS = 1024, SUM_LEAST_ROWS = 64 }; /* as many blocks as keep a device busy; rows of a block */
-
-/* Rows of a block: a function of the shape alone, so that the bits are too. */
-static int64_t rows_of_a_block(int64_t rows, int64_t cols, int64_t col_blocks)
-{
-    int64_t parts = (SUM_BLOCKS + col_blocks - 1) / col_blocks;
-    int64_t most = GEMM_SCRATCH_BYTES / (int64_t)sizeof(float) / cols;
-
-    parts = min(parts, (rows + SUM_LEAST_ROWS - 1) / SUM_LEAST_ROWS);
-    parts = max(min(parts, most), (int64_t)1);
-    return (rows + parts - 1) / parts;
-}
-
-template <typename T, int V> static int start_partial_sums(const Gemm *g, const GemmCall *c)
-{
-    int64_t rows = g->inner, cols = g->rows, col_blocks = blocks_for(cols, WARP * V);
-    int64_t block_rows = rows_of_a_block(rows, cols, col_blocks);
-    dim3 grid((unsigned)col_blocks, blocks_for(rows, block_rows));
-
-    partial_sums<T, V>
-        <<<grid, SUM_THREADS, 0, c->stream>>>((float *)c->scratch, (const T *)c->a, rows, cols, block_rows);
-    return (int)grid.y;
-}
-
-template <typename T> static int start_partials(const Gemm *g, const GemmCall *c)
+template <typename T> static ColumnBlocks start_partials(const Gemm *g, const GemmCall *c)
 {
     bool packs = in_packs<T>(g->rows) && g->align_a >= 16;
 
     return packs ? start_partial_sums<T, PACK<T>>(g, c) : start_partial_sums<T, 1>(g, c);
 }
 
-template <typename T> static void start_add(const Gemm *g, const GemmCall *c, int n_parts)
-{
-    add_parts<T><<<blocks_for(g->rows), BLOCK, 0, c->stream>>>((T *)c->bias, (const float *)c->scratch,
-                                                               n_parts, g->rows, g->add_bias != 0);
-}
-
 TideStatus gemm_bias_sums(Device *d, const Gemm *g, const GemmCall *c)
 {
-    static int (*const partials[])(const Gemm *, const GemmCall *) = { start_partials<float>,
-                                                                       start_partials<bf16>,
-                                                                       start_partials<f16> };
-    static void (*const add[])(const Gemm *, const GemmCall *, int) = { start_add<float>, start_add<bf16>,
-                                                                        start_add<f16> };
+    static ColumnBlocks (*const partials[])(const Gemm *, const GemmCall *) = { start_partials<float>,
+                                                                                start_partials<bf16>,
+                                                                                start_partials<f16> };
+    ColumnSum to = { c->bias, g->bias, g->add_bias != 0 };
 
-    add[g->bias](g, c, partials[g->in](g, c));
+    add_parts_to(to, (const float *)c->scratch, partials[g->in](g, c), c->stream);
     return cuda_check(d, cudaGetLastError(), "bias gradient");
 }
 
