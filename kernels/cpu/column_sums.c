@@ -1,10 +1,17 @@
-/* column_sums.c - a thread takes 64 columns: partial sums over 64 rows each, added in their order. */
+/* column_sums.c - see column_sums.h. */
 #include "kernels/cpu/column_sums.h"
 
-enum { ROWS = 64, COLUMNS = 64 };
+enum { ROWS = 64, COLUMNS = 64 }; /* of a block: its sum is a partial sum */
 
-/* Columns [first, first + COLUMNS). */
-static void sum_some(const Columns *c, int64_t first)
+typedef struct Columns {
+    const float *a; /* [rows, n] */
+    int64_t rows, n;
+    float *to; /* [n] */
+    bool add;
+} Columns;
+
+/* Columns [first, first + COLUMNS), block by block of rows. */
+static void sum_columns(const Columns *c, int64_t first)
 {
     float total[COLUMNS] = { 0 };
     int64_t n = c->n - first < COLUMNS ? c->n - first : COLUMNS;
@@ -13,17 +20,19 @@ static void sum_some(const Columns *c, int64_t first)
         int64_t end = row + ROWS < c->rows ? row + ROWS : c->rows;
         float part[COLUMNS] = { 0 };
         for (int64_t i = row; i < end; i++)
-            for (int64_t j = 0; j < n; j++) part[j] += c->from[i * c->n + first + j];
+            for (int64_t j = 0; j < n; j++) part[j] += c->a[i * c->n + first + j];
         for (int64_t j = 0; j < n; j++) total[j] += part[j];
     }
     for (int64_t j = 0; j < n; j++) {
-        float *to = &c->sums[first + j];
+        float *to = &c->to[first + j];
         *to = c->add ? *to + total[j] : total[j];
     }
 }
 
-void column_sums(Columns c)
+void column_sums(const float *a, int64_t rows, int64_t n, float *to, bool add)
 {
+    Columns c = { a, rows, n, to, add };
+
 #pragma omp parallel for schedule(static)
-    for (int64_t first = 0; first < c.n; first += COLUMNS) sum_some(&c, first);
+    for (int64_t first = 0; first < n; first += COLUMNS) sum_columns(&c, first);
 }

@@ -1,5 +1,5 @@
-/* gelu_grad.c - dx = dy * (Phi(x) + x * Phi'(x)), block by block. dx may be dy. Then dbias, the sum of
- * the rows of dx, where there is one. */
+/* gelu_grad.c - dx = dy * (Phi(x) + x * Phi'(x)), block by block, and its column sums where they are wanted.
+ * dx may be dy. */
 #include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/gelu.h"
@@ -18,9 +18,11 @@ static inline float slope_erf(float x)
     return phi_erf(x) + x * (0.3989422804f * math_exp(-0.5f * (x * x)));
 }
 
-static void gradient(const KernelCall *c, float *dx, int64_t n)
+static TideStatus run(const KernelCall *c)
 {
     const float *x = c->in[0], *dy = c->in[1];
+    float *dx = c->out[0];
+    int64_t n = shape_elements(c->out_info[0]->shape);
     bool erf = ((const GeluAttr *)c->node->attr.bytes)->erf;
 
 #pragma omp parallel for schedule(static)
@@ -34,15 +36,9 @@ static void gradient(const KernelCall *c, float *dx, int64_t n)
             for (int64_t i = first; i < end; i++) dx[i] = dy[i] * slope_tanh(x[i]);
         }
     }
-}
-
-static TideStatus run(const KernelCall *c)
-{
-    TideShape shape = c->out_info[0]->shape;
-    int64_t rows = shape_rows(shape), n = shape_width(shape);
-
-    gradient(c, c->out[0], rows * n);
-    if (c->out_info[1]) column_sums((Columns){ c->out[0], rows, n, c->out[1], c->in_info[2] != NULL });
+    if (c->out[1])
+        column_sums(dx, shape_rows(c->out_info[0]->shape), shape_width(c->out_info[0]->shape), c->out[1],
+                    c->in[2] != NULL);
     return TIDE_OK;
 }
 

@@ -12,7 +12,7 @@ static TideStatus run(const KernelCall *c)
     const float *x = (const float *)c->in[0] + r->x_first * k;
     const float *dy = (const float *)c->in[1] + r->y_first * n;
 
-    if (c->out_info[1]) column_sums((Columns){ dy, rows, n, c->out[1], c->in_info[3] != NULL });
+    if (c->out_info[1]) column_sums(dy, rows, n, c->out[1], c->in_info[3] != NULL);
     if (!c->out_info[0]) return TIDE_OK;
     gemm(&(Gemm){ .a_transposed = true,
                   .add = c->in_info[2] != NULL,

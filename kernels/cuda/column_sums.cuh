@@ -1,87 +1,71 @@
-/* column_sums.cuh - sums over the rows of a matrix: partial sums over fixed blocks of rows, each by one
- * block of threads, then the blocks in their order.
- *
- * Warp w of a block takes rows w, w + 8, ... of its block of rows and a lane V columns, so that a kernel
- * may do something to the elements on the way. */
+/* column_sums.cuh - the second half of sums over rows: parts that blocks of rows left behind are added in
+ * order. How many parts there are is a function of the shape, so that bits do not depend on the device. */
 #ifndef TIDE_CUDA_COLUMN_SUMS_CUH
 #define TIDE_CUDA_COLUMN_SUMS_CUH
 #include "kernels/cuda/cuda_common.cuh"
 
-constexpr int SUM_WARPS = 8, SUM_THREADS = SUM_WARPS * WARP;
+/* A slice of the parts for each warp: with 256 parts all its loads are under way at once. */
+constexpr int SLICES = 32, MOST_SUMS = 3;
 
-/* A matrix [rows, cols] cut into grid.x blocks of columns and grid.y blocks of block_rows rows. */
-struct ColumnBlocks {
-    int64_t rows, cols, block_rows;
-    dim3 grid;
+/* What one sum becomes. */
+struct ColumnSum {
+    void *to; /* [C]; NULL: nothing */
+    TideType type;
+    bool add; /* to what is there */
 };
 
-/* A function of the arguments alone, so that the bits are too. V columns a lane; about n blocks, of 64
- * rows at least, whose partial sums f32 [grid.y, cols] fit bytes of scratch. */
-static inline ColumnBlocks column_blocks(int64_t rows, int64_t cols, int v, int64_t n, size_t bytes)
-{
-    const int64_t least_rows = 64;
-    int64_t wide = blocks_for(cols, WARP * v), most = (int64_t)(bytes / sizeof(float)) / cols;
-    int64_t parts = (n + wide - 1) / wide;
+struct ColumnSums {
+    ColumnSum of[MOST_SUMS];
+};
 
-    parts = min(parts, (rows + least_rows - 1) / least_rows);
-    parts = max(min(parts, most), (int64_t)1);
-    int64_t block_rows = (rows + parts - 1) / parts;
-    return { rows, cols, block_rows, dim3((unsigned)wide, blocks_for(rows, block_rows)) };
+template <typename G> static __device__ void put_sum(G *to, float sum, bool add)
+{
+    *to = from_float<G>(add ? to_float(*to) + sum : sum);
 }
 
-/* Add the warps' sums in order and write the block's partial sums. To be called by all threads. */
-template <int V>
-__device__ __forceinline__ void store_partial_sums(float *parts, const float (&sum)[V], int64_t cols)
+/* Sums of parts [n, sums, C] over n: slices of parts, then the slices. Blocks with y = s make sum s. */
+static __global__ void __launch_bounds__(WARP *SLICES)
+    add_parts(ColumnSums sums, const float *parts, int n, int width)
 {
-    __shared__ float shared[SUM_WARPS][WARP * V];
-    int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    __shared__ float shared[SLICES][WARP];
+    ColumnSum out = sums.of[blockIdx.y];
+    int i = blockIdx.x * WARP + threadIdx.x, each = (n + SLICES - 1) / SLICES, stride = gridDim.y * width;
+    int first = threadIdx.y * each, last = first + each < n ? first + each : n;
+    const float *from = parts + (int64_t)blockIdx.y * width + i;
+    float sum = 0;
 
-#pragma unroll
-    for (int i = 0; i < V; i++) shared[warp][lane * V + i] = sum[i];
+    if (!out.to) return; /* the whole block */
+    if (i < width) {
+#pragma unroll 8
+        for (int p = first; p < last; p++) sum += from[(int64_t)p * stride];
+    }
+    shared[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
-    for (int i = threadIdx.x; i < WARP * V; i += SUM_THREADS) {
-        int64_t at = (int64_t)blockIdx.x * WARP * V + i;
-        float total = 0;
+    if (threadIdx.y || i >= width) return;
 #pragma unroll
-        for (int w = 0; w < SUM_WARPS; w++) total += shared[w][i];
-        if (at < cols) parts[(int64_t)blockIdx.y * cols + at] = total;
+    for (int s = 1; s < SLICES; s++) sum += shared[s][threadIdx.x];
+    switch (out.type) {
+    case TIDE_F32: put_sum((float *)out.to + i, sum, out.add); break;
+    case TIDE_BF16: put_sum((bf16 *)out.to + i, sum, out.add); break;
+    case TIDE_F16: put_sum((f16 *)out.to + i, sum, out.add); break;
+    case TIDE_I32:
+    case TIDE_TYPE_COUNT: break; /* not a gradient */
     }
 }
 
-/* to [cols] (+)= the sums over parts [n, cols], rounded once. */
-template <typename T>
-static __global__ void add_column_parts(T *to, const float *__restrict__ parts, int n, int64_t cols, bool add)
+/* The sum that is output `output` of a node, and added to input `before` where that is given. */
+static inline ColumnSum column_sum(const KernelCall *c, int output, int before)
 {
-    int64_t col = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    float total = 0;
-
-    if (col >= cols) return;
-#pragma unroll 8
-    for (int p = 0; p < n; p++) total += parts[(int64_t)p * cols + col];
-    to[col] = from_float<T>(add ? to_float(to[col]) + total : total);
+    if (!c->out[output]) return { NULL, TIDE_F32, false };
+    return { c->out[output], c->out_info[output]->type, c->in[before] != NULL };
 }
 
-typedef struct ColumnSum {
-    void *to;     /* [cols] */
-    int32_t type; /* TideType: f32, bf16 or f16 */
-    bool add;
-} ColumnSum;
-
-template <typename T>
-static void start_add_parts(ColumnSum to, const float *parts, const ColumnBlocks &b, cudaStream_t stream)
+/* Adds parts [n, sums, width]. */
+static inline void launch_add_parts(const KernelCall *c, const ColumnSums &to, int sums, const void *parts,
+                                    int n, int width)
 {
-    constexpr int threads = 64; /* few columns: spread over many multiprocessors */
-
-    add_column_parts<T><<<blocks_for(b.cols, threads), threads, 0, stream>>>((T *)to.to, parts,
-                                                                             (int)b.grid.y, b.cols, to.add);
+    add_parts<<<dim3(blocks_for(width, WARP), sums), dim3(WARP, SLICES), 0, cuda_stream(c)>>>(
+        to, (const float *)parts, n, width);
 }
 
-static inline void add_parts_to(ColumnSum to, const float *parts, const ColumnBlocks &b, cudaStream_t stream)
-{
-    static void (*const start[])(ColumnSum, const float *, const ColumnBlocks &, cudaStream_t) = {
-        start_add_parts<float>, start_add_parts<bf16>, start_add_parts<f16>
-    };
-
-    start[to.type](to, parts, b, stream);
-}
 #endif

@@ -1,9 +1,7 @@
-/* gelu_grad.cu - dx = dy * (Phi(x) + x * Phi'(x)); dx may be dy. Where the bias behind x has a gradient,
- * the stored dx are summed over their rows while they pass. */
+/* gelu_grad.cu - dx = dy * (Phi(x) + x * Phi'(x)); dx may be dy. Where they are wanted, the column sums of
+ * dx besides: per fixed block of rows a part, which a second kernel adds in block order. */
 #include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/gelu.cuh"
-
-enum { X, DY, DBIAS };
 
 template <bool ERF> struct GeluGrad {
     template <int N> __device__ void operator()(int64_t, float (&x)[N], const float (&dy)[N]) const
@@ -13,90 +11,128 @@ template <bool ERF> struct GeluGrad {
     }
 };
 
-/* Blocks of threads: three waves at four blocks a multiprocessor of the largest GPUs. */
-enum { BLOCKS = 1584, UNROLL = 2, MOST_SCRATCH = 16 << 20 };
+/* ---- With column sums ------------------------------------------------------------------ */
 
-template <typename T, int V, bool ERF>
-static __global__ void __launch_bounds__(SUM_THREADS)
-    grad_and_sums(T *dx, float *__restrict__ parts, const T *__restrict__ x, const T *dy, ColumnBlocks b)
+/* So many parts that blocks of a few columns keep a large GPU busy; constants, so that bits do not depend
+ * on the device. */
+constexpr int MOST_PARTS = 128, SUM_WARPS = BLOCK / WARP, LEAST_ROWS = 4 * SUM_WARPS, IN_FLIGHT = 2;
+
+template <typename T> struct Job {
+    T *dx;
+    float *parts;    /* [n_parts, C] */
+    const T *x, *dy; /* [rows, C]    */
+    int64_t rows, rows_per_part;
+    int width;
+};
+
+static int64_t rows_per_part(int64_t rows)
 {
-    int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    int64_t col = ((int64_t)blockIdx.x * WARP + lane) * V;
-    int64_t first = (int64_t)blockIdx.y * b.block_rows, end = min(first + b.block_rows, b.rows);
-    float sum[V] = {};
+    int64_t each = (rows + MOST_PARTS - 1) / MOST_PARTS;
 
-    for (int64_t row = first + warp; col < b.cols && row < end; row += UNROLL * SUM_WARPS) {
-        Pack<T, V> px[UNROLL], py[UNROLL];
+    return each < LEAST_ROWS ? LEAST_ROWS : each;
+}
+
+static int64_t n_parts(int64_t rows)
+{
+    return (rows + rows_per_part(rows) - 1) / rows_per_part(rows);
+}
+
+static size_t scratch(const Node *, const Tensor *const *in, const Tensor *const *out)
+{
+    if (!out[1]) return 0;
+    return (size_t)(n_parts(shape_rows(in[0]->shape)) * shape_width(in[0]->shape)) * sizeof(float);
+}
+
+/* N elements of dx, added to sum as they are stored. */
+template <bool ERF, typename T, int N>
+__device__ __forceinline__ Pack<T, N> gradient_pack(float (&sum)[N], Pack<T, N> x, Pack<T, N> dy)
+{
+    float fx[N], fdy[N];
+
+    unpack(fx, x);
+    unpack(fdy, dy);
+    GeluGrad<ERF>()(0, fx, fdy);
+    Pack<T, N> dx = packed<T>(fx);
 #pragma unroll
-        for (int u = 0; u < UNROLL; u++)
-            if (row + u * SUM_WARPS < end) {
-                px[u] = load<V>(x + (row + u * SUM_WARPS) * b.cols + col);
-                py[u] = load<V>(dy + (row + u * SUM_WARPS) * b.cols + col);
-            }
+    for (int i = 0; i < N; i++) sum[i] += to_float(dx.v[i]);
+    return dx;
+}
+
+/* A lane's columns, every SUM_WARPS-th row of a part; then the warps in order. */
+template <typename T, int N, bool ERF> static __global__ void __launch_bounds__(BLOCK, 4) by_columns(Job<T> j)
+{
+    __shared__ float shared[SUM_WARPS][WARP * N];
+    int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, column = (blockIdx.x * WARP + lane) * N;
+    int64_t first = blockIdx.y * j.rows_per_part, r = first + warp;
+    int64_t last = first + j.rows_per_part < j.rows ? first + j.rows_per_part : j.rows;
+    float sum[N] = {};
+
+    for (; column < j.width && r < last; r += IN_FLIGHT * SUM_WARPS) {
+        Pack<T, N> x[IN_FLIGHT] = {}, dy[IN_FLIGHT] = {};
 #pragma unroll
-        for (int u = 0; u < UNROLL; u++)
-            if (row + u * SUM_WARPS < end) {
-                float fx[V], fy[V];
-                unpack(fx, px[u]);
-                unpack(fy, py[u]);
-                GeluGrad<ERF>()(0, fx, fy);
-                Pack<T, V> out = packed<T>(fx);
-                store<V>(dx + (row + u * SUM_WARPS) * b.cols + col, out);
+        for (int u = 0; u < IN_FLIGHT; u++) {
+            int64_t at = (r + u * SUM_WARPS) * j.width + column;
+            if (r + u * SUM_WARPS >= last) continue;
+            x[u] = load<N>(j.x + at);
+            dy[u] = load<N>(j.dy + at);
+        }
 #pragma unroll
-                for (int i = 0; i < V; i++) sum[i] += to_float(out.v[i]);
-            }
+        for (int u = 0; u < IN_FLIGHT; u++)
+            if (r + u * SUM_WARPS < last)
+                store(j.dx + (r + u * SUM_WARPS) * j.width + column, gradient_pack<ERF>(sum, x[u], dy[u]));
     }
-    store_partial_sums<V>(parts, sum, b.cols);
+#pragma unroll
+    for (int i = 0; i < N; i++) shared[warp][i * WARP + lane] = sum[i];
+    __syncthreads();
+    for (int i = threadIdx.x; i < WARP * N; i += BLOCK) {
+        int to = (blockIdx.x * WARP + i / N) * N + i % N, from = i % N * WARP + i / N;
+        float total = 0;
+#pragma unroll
+        for (int w = 0; w < SUM_WARPS; w++) total += shared[w][from];
+        if (to < j.width) j.parts[blockIdx.y * (int64_t)j.width + to] = total;
+    }
 }
 
-static ColumnBlocks blocks_of(const Tensor *x, int v)
-{
-    return column_blocks(shape_rows(x->shape), shape_width(x->shape), v, BLOCKS, MOST_SCRATCH);
-}
+/* ---- Launching ---------------------------------------------------------------------------- */
 
-template <typename T, int V, bool ERF> static void launch_sums(const KernelCall *c)
+template <typename T, int N> static void launch_sums(const KernelCall *c, bool erf)
 {
-    ColumnBlocks b = blocks_of(c->in_info[X], V);
-    ColumnSum to = { c->out[1], (int32_t)c->out_info[1]->type, c->in_info[DBIAS] != NULL };
+    TideShape shape = c->in_info[0]->shape;
+    Job<T> j = { (T *)c->out[0],         (float *)c->scratch, (const T *)c->in[0],
+                 (const T *)c->in[1],    shape_rows(shape),   rows_per_part(shape_rows(shape)),
+                 (int)shape_width(shape) };
+    dim3 grid(blocks_for(j.width, WARP * N), (unsigned)n_parts(j.rows));
+    ColumnSums sums = { { column_sum(c, 1, 2) } };
 
-    grad_and_sums<T, V, ERF><<<b.grid, SUM_THREADS, 0, cuda_stream(c)>>>(
-        (T *)c->out[0], (float *)c->scratch, (const T *)c->in[X], (const T *)c->in[DY], b);
-    add_parts_to(to, (const float *)c->scratch, b, cuda_stream(c));
-}
-
-template <typename T, bool ERF> static void launch(const KernelCall *c)
-{
-    if (!c->out_info[1])
-        flat_launch<T, true>(c, c->in[X], c->in[DY], GeluGrad<ERF>());
-    else if (in_packs<T>(shape_width(c->in_info[X]->shape)))
-        launch_sums<T, PACK<T>, ERF>(c);
+    if (erf)
+        by_columns<T, N, true><<<grid, BLOCK, 0, cuda_stream(c)>>>(j);
     else
-        launch_sums<T, 1, ERF>(c);
+        by_columns<T, N, false><<<grid, BLOCK, 0, cuda_stream(c)>>>(j);
+    launch_add_parts(c, sums, 1, c->scratch, (int)grid.y, j.width);
 }
 
-static void (*const launch_of[][2])(const KernelCall *) = { { launch<float, false>, launch<float, true> },
-                                                            { launch<bf16, false>, launch<bf16, true> },
-                                                            { launch<f16, false>, launch<f16, true> } };
+template <typename T> static void launch(const KernelCall *c)
+{
+    bool erf = ((const GeluAttr *)c->node->attr.bytes)->erf;
+
+    if (c->out[1]) {
+        if (in_packs<T>(shape_width(c->in_info[0]->shape)))
+            launch_sums<T, PACK<T>>(c, erf);
+        else
+            launch_sums<T, 1>(c, erf);
+    } else if (erf) {
+        flat_launch<T, true>(c, c->in[0], c->in[1], GeluGrad<true>());
+    } else {
+        flat_launch<T, true>(c, c->in[0], c->in[1], GeluGrad<false>());
+    }
+}
+
+static void (*const launch_of[])(const KernelCall *) = { launch<float>, launch<bf16>, launch<f16> };
 
 static TideStatus run(const KernelCall *c)
 {
-    launch_of[c->out_info[0]->type][((const GeluAttr *)c->node->attr.bytes)->erf](c);
+    launch_of[c->out_info[0]->type](c);
     return cuda_launched(c);
-}
-
-/* Partial sums f32 [blocks of rows, columns]. */
-static size_t scratch(const Node *n, const Tensor *const *in, const Tensor *const *out)
-{
-    size_t bytes = 0;
-
-    (void)n;
-    if (!out[1]) return 0;
-    for (int v = 1; v <= PACK<bf16>; v++) {
-        ColumnBlocks b = blocks_of(in[X], v);
-        size_t these = (size_t)b.grid.y * (size_t)b.cols * sizeof(float);
-        if (these > bytes) bytes = these;
-    }
-    return bytes;
 }
 
 const Kernel cuda_gelu_grad = { .run = run, .scratch = scratch };

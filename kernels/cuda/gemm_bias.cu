@@ -33,46 +33,80 @@ TideStatus gemm_bias_rows(Device *d, const Gemm *g, const GemmCall *c)
 
 /* ---- Sums over rows ------------------------------------------------------------ */
 
-enum { SUM_BLOCKS = 1024, SUM_UNROLL = 4 }; /* as many blocks as keep a device busy */
+enum { SUM_WARPS = 8, SUM_THREADS = SUM_WARPS * WARP, SUM_UNROLL = 4 };
 
+/* As many blocks as keep a device busy; rows of a block. */
+enum { SUM_BLOCKS = 1024, SUM_LEAST_ROWS = 64 };
+
+/* A matrix [rows, cols] in blocks of rows, each of which leaves a partial sum in parts [blocks, cols]. */
+typedef struct Sums {
+    float *parts;
+    int64_t rows, cols, block_rows;
+} Sums;
+
+/* Warp w of a block adds rows w, w + 8, ... of its block of rows, a lane V columns; then the warps are
+ * added in order. */
 template <typename T, int V>
-static __global__ void __launch_bounds__(SUM_THREADS)
-    partial_sums(float *__restrict__ parts, const T *__restrict__ a, ColumnBlocks b)
+static __global__ void __launch_bounds__(SUM_THREADS) partial_sums(Sums s, const T *__restrict__ a)
 {
+    __shared__ float shared[SUM_WARPS][WARP * V];
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     int64_t col = ((int64_t)blockIdx.x * WARP + lane) * V;
-    int64_t first = (int64_t)blockIdx.y * b.block_rows, end = min(first + b.block_rows, b.rows);
+    int64_t first = (int64_t)blockIdx.y * s.block_rows, end = min(first + s.block_rows, s.rows);
     float sum[V] = {};
 
-    if (col < b.cols) {
+    if (col < s.cols) {
         int64_t r = first + warp;
         for (; r + (SUM_UNROLL - 1) * SUM_WARPS < end; r += SUM_UNROLL * SUM_WARPS) {
             Pack<T, V> x[SUM_UNROLL];
 #pragma unroll
-            for (int u = 0; u < SUM_UNROLL; u++) x[u] = load<V>(a + (r + u * SUM_WARPS) * b.cols + col);
+            for (int u = 0; u < SUM_UNROLL; u++) x[u] = load<V>(a + (r + u * SUM_WARPS) * s.cols + col);
 #pragma unroll
             for (int u = 0; u < SUM_UNROLL; u++)
 #pragma unroll
                 for (int i = 0; i < V; i++) sum[i] += to_float(x[u].v[i]);
         }
         for (; r < end; r += SUM_WARPS) {
-            Pack<T, V> x = load<V>(a + r * b.cols + col);
+            Pack<T, V> x = load<V>(a + r * s.cols + col);
 #pragma unroll
             for (int i = 0; i < V; i++) sum[i] += to_float(x.v[i]);
         }
     }
-    store_partial_sums<V>(parts, sum, b.cols);
+#pragma unroll
+    for (int i = 0; i < V; i++) shared[warp][lane * V + i] = sum[i];
+    __syncthreads();
+    for (int i = threadIdx.x; i < WARP * V; i += SUM_THREADS) {
+        int64_t at = (int64_t)blockIdx.x * WARP * V + i;
+        float total = 0;
+#pragma unroll
+        for (int w = 0; w < SUM_WARPS; w++) total += shared[w][i];
+        if (at < s.cols) s.parts[(int64_t)blockIdx.y * s.cols + at] = total;
+    }
 }
 
-template <typename T, int V> static ColumnBlocks start_partial_sums(const Gemm *g, const GemmCall *c)
+/* Rows of a block: a function of the shape alone, so that the bits are too. */
+static int64_t rows_of_a_block(int64_t rows, int64_t cols, int64_t col_blocks)
 {
-    ColumnBlocks b = column_blocks(g->inner, g->rows, V, SUM_BLOCKS, GEMM_SCRATCH_BYTES);
+    int64_t parts = (SUM_BLOCKS + col_blocks - 1) / col_blocks;
+    int64_t most = GEMM_SCRATCH_BYTES / (int64_t)sizeof(float) / cols;
 
-    partial_sums<T, V><<<b.grid, SUM_THREADS, 0, c->stream>>>((float *)c->scratch, (const T *)c->a, b);
-    return b;
+    parts = min(parts, (rows + SUM_LEAST_ROWS - 1) / SUM_LEAST_ROWS);
+    parts = max(min(parts, most), (int64_t)1);
+    return (rows + parts - 1) / parts;
 }
 
-template <typename T> static ColumnBlocks start_partials(const Gemm *g, const GemmCall *c)
+template <typename T, int V> static int start_partial_sums(const Gemm *g, const GemmCall *c)
+{
+    Sums s = { (float *)c->scratch, g->inner, g->rows, 0 };
+    int64_t col_blocks = blocks_for(s.cols, WARP * V);
+
+    s.block_rows = rows_of_a_block(s.rows, s.cols, col_blocks);
+    dim3 grid((unsigned)col_blocks, blocks_for(s.rows, s.block_rows));
+    partial_sums<T, V><<<grid, SUM_THREADS, 0, c->stream>>>(s, (const T *)c->a);
+    return (int)grid.y;
+}
+
+template <typename T> static int start_partials(const Gemm *g, const GemmCall *c)
 {
     bool packs = in_packs<T>(g->rows) && g->align_a >= 16;
 
@@ -81,12 +115,14 @@ template <typename T> static ColumnBlocks start_partials(const Gemm *g, const Ge
 
 TideStatus gemm_bias_sums(Device *d, const Gemm *g, const GemmCall *c)
 {
-    static ColumnBlocks (*const partials[])(const Gemm *, const GemmCall *) = { start_partials<float>,
-                                                                                start_partials<bf16>,
-                                                                                start_partials<f16> };
-    ColumnSum to = { c->bias, g->bias, g->add_bias != 0 };
+    static int (*const partials[])(const Gemm *, const GemmCall *) = { start_partials<float>,
+                                                                       start_partials<bf16>,
+                                                                       start_partials<f16> };
+    ColumnSums to = { { { c->bias, (TideType)g->bias, g->add_bias != 0 } } };
+    int n = partials[g->in](g, c), cols = (int)g->rows;
 
-    add_parts_to(to, (const float *)c->scratch, partials[g->in](g, c), c->stream);
+    add_parts<<<blocks_for(cols, WARP), dim3(WARP, SLICES), 0, c->stream>>>(to, (const float *)c->scratch, n,
+                                                                           cols);
     return cuda_check(d, cudaGetLastError(), "bias gradient");
 }
 

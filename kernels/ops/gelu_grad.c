@@ -1,10 +1,8 @@
-/* gelu_grad.c - dx = dy * d/dx (x * Phi(x)).
+/* gelu_grad.c - dx = dy * d/dx (x * Phi(x)), and where they are asked for the column sums of the stored dx:
+ * the gradient of the bias that was added to x.
  *
- *     in   x, dy like x, then dbias where it is added to, or left out
- *     out  dx like x; may take dy's memory; dbias: the sum of the rows of dx, or left out
- *
- * dbias is the gradient of the bias of the layer that made x, which this op makes on the way: the gradient
- * of that layer sees to it. */
+ *     in   x [.., C], dy like x, the sums that are added to (0: written anew)
+ *     out  dx like x, sums [C] or left out; dx may take dy's memory */
 #include "kernels/ops/shape.h"
 
 static bool infer(const Node *n, const Tensor *const *in, Tensor *out)

@@ -4,8 +4,8 @@
  *     in   x [.., K], dy [.., N], then dweight and dbias where they are added to, or left out
  *     out  dweight [N, K], dbias [N]; left out where there is none
  *
- * Rows [x_first, x_first + count) of x go with rows [y_first, ..) of dy. Where dy was made by gelu_grad, that
- * node makes dbias on the way. */
+ * Rows [x_first, x_first + count) of x go with rows [y_first, ..) of dy. Where dy was made by gelu_grad or
+ * layernorm_grad, that node makes dbias on the way. */
 #include "kernels/ops/shape.h"
 
 enum { DBIAS = 3 };
@@ -60,7 +60,8 @@ TideTensor tide_linear_dw(TideGraph *g, TideTensor x, TideTensor dy, TideTensor 
         graph_refuse(g, "op linear_dw: the weight does not fit x and dy");
         return (TideTensor){ 0 };
     }
-    if (!rows.count && graph_extend(g, dy, &op_gelu_grad, in[DBIAS], dbias)) {
+    if (!rows.count && (graph_extend(g, dy, &op_gelu_grad, in[DBIAS], dbias) ||
+                        graph_extend(g, dy, &op_layernorm_grad, in[DBIAS], dbias))) {
         in[DBIAS] = dbias = (TideTensor){ 0 };
         if (!dweight.id) return (TideTensor){ 0 };
     }
