@@ -115,6 +115,9 @@ TideTensor graph_take_grad(TideGraph *g, TideTensor x);
  * changed, if x was made by another op or several nodes, or if out is written after it. */
 bool       graph_extend(TideGraph *g, TideTensor x, const OpDesc *op, TideTensor in, TideTensor out);
 
+/* The newest node that writes x; NULL: none. */
+const Node *graph_writer(const TideGraph *g, TideTensor x);
+
 /* The phase of the nodes appended from now on; a new graph starts forward. */
 void       graph_phase(TideGraph *g, Phase phase);
 

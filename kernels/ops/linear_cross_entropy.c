@@ -6,23 +6,6 @@
 #include <stdio.h>
 #include "kernels/ops/shape.h"
 
-enum { FINE_STEP = 64, COARSE_STEP = 256, COARSE_FROM = 16 };
-
-/* In multiples of 64 rows and at least so many, or of 256 where that still leaves a choice: whole tiles of
- * a GPU's products, where 5504 rows take as long as 5632. The chunks of a batch are as equal as that
- * allows. */
-int64_t tide_loss_chunk_rows(int64_t rows, int64_t padded_vocab, int64_t elements)
-{
-    int64_t most = elements / padded_vocab;
-    int64_t step = most < COARSE_FROM * COARSE_STEP ? FINE_STEP : COARSE_STEP;
-
-    most = most < step ? step : most / step * step;
-    if (rows <= most) return rows;
-    int64_t chunks = (rows + most - 1) / most;
-    int64_t each = (rows + chunks - 1) / chunks;
-    return (each + step - 1) / step * step;
-}
-
 static TideTensor chunk_logits(TideGraph *g, TideTensor x, TideTensor weight, TideRows rows, int number)
 {
     char name[32];
@@ -40,7 +23,7 @@ TideLoss tide_linear_cross_entropy(TideGraph *g, TideTensor x, TideTensor weight
 
     if (!xt || !wt) return loss;
     int64_t rows = shape_rows(xt->shape);
-    if (chunk_rows <= 0) chunk_rows = tide_loss_chunk_rows(rows, wt->shape.dim[0], graph_block_elements(g));
+    if (chunk_rows <= 0) chunk_rows = tide_block_rows(rows, wt->shape.dim[0], graph_block_elements(g));
 
     /* From the first chunk's logits on: they are not activations that a plan could make again, for
      * their gradient replaces them at once. */

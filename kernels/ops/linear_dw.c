@@ -47,6 +47,12 @@ static bool fits(TideGraph *g, const TideTensor *in, TideTensor weight, TideTens
            (!b || is_vector(b, w->shape.dim[0]));
 }
 
+/* Are the rows all those of dy? */
+static bool is_whole(const TideGraph *g, TideTensor dy, TideRows rows)
+{
+    return !rows.count || (!rows.y_first && rows.count == shape_rows(graph_tensor(g, dy)->shape));
+}
+
 TideTensor tide_linear_dw(TideGraph *g, TideTensor x, TideTensor dy, TideTensor weight, TideTensor bias,
                           TideRows rows)
 {
@@ -60,8 +66,8 @@ TideTensor tide_linear_dw(TideGraph *g, TideTensor x, TideTensor dy, TideTensor 
         graph_refuse(g, "op linear_dw: the weight does not fit x and dy");
         return (TideTensor){ 0 };
     }
-    if (!rows.count && (graph_extend(g, dy, &op_gelu_grad, in[DBIAS], dbias) ||
-                        graph_extend(g, dy, &op_layernorm_grad, in[DBIAS], dbias))) {
+    if (is_whole(g, dy, rows) && (graph_extend(g, dy, &op_gelu_grad, in[DBIAS], dbias) ||
+                                  graph_extend(g, dy, &op_layernorm_grad, in[DBIAS], dbias))) {
         in[DBIAS] = dbias = (TideTensor){ 0 };
         if (!dweight.id) return (TideTensor){ 0 };
     }
