@@ -17,7 +17,7 @@
 enum { PROPOSED = 16, VARIED = 96, FINALISTS = 12, FIRST_ROUNDS = 3, FINAL_ROUNDS = 9 };
 
 /* Operations from which on the search for more than what is proposed pays. */
-static const double large = 1e10;
+static const double large = 2e9;
 
 /* Two medians this close are equal: the one that was proposed earlier is taken, so that noise changes
  * choices less often. */

@@ -3,8 +3,9 @@
 
 enum { FINE_STEP = 64, COARSE_STEP = 256, COARSE_FROM = 16 };
 
-/* In multiples of 64 rows and at least so many, or of 256 where that leaves a choice: these are whole tiles of
- * a GPU's products, which take as long for 5504 rows as for 5632. The blocks are as equal as that allows. */
+/* In multiples of 64 rows and at least so many, or of 256 where that leaves a choice: these are whole tiles
+ * of a GPU's products, which take as long for 5504 rows as for 5632. The blocks are as equal as that
+ * allows. */
 int64_t tide_block_rows(int64_t rows, int64_t width, int64_t elements)
 {
     int64_t most = elements / width;

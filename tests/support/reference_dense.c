@@ -38,7 +38,7 @@ void reference_linear(const ReferenceCall *c)
 
 void reference_linear_dx(const ReferenceCall *c)
 {
-    const TideRows *r = &((const LinearDxAttr *)c->node->attr.bytes)->rows;
+    const TideRows *r = &((const BlockAttr *)c->node->attr.bytes)->rows;
     int64_t K = shape_width(c->out_info[0]->shape), N = shape_width(c->in_info[0]->shape);
     int64_t rows = r->count ? r->count : shape_rows(c->out_info[0]->shape);
 
