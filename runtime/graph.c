@@ -148,6 +148,21 @@ TideTensor graph_sibling(const TideGraph *g, TideTensor x, int i)
     return n < 0 ? (TideTensor){ 0 } : g->nodes[n]->out[i];
 }
 
+bool graph_extend(TideGraph *g, TideTensor x, const OpDesc *op, TideTensor in, TideTensor out)
+{
+    int maker = broken(g) ? -1 : graph_producer(g, x.id);
+
+    if (maker < 0 || !out.id) return false;
+    Node *n = g->nodes[maker];
+    TideTensor *last_in = &n->in[n->n_in - 1], *last_out = &n->out[n->n_out - 1];
+    if (n->op != op || last_in->id || last_out->id) return false;
+    for (int i = maker + 1; i < g->n_nodes; i++)
+        if (writes(g->nodes[i], x.id) || writes(g->nodes[i], out.id)) return false;
+    *last_in = in;
+    *last_out = out;
+    return true;
+}
+
 bool node_is_once(const TideProgram *p, const Node *n)
 {
     if (n->op->facts & OP_ONCE) return true;
