@@ -82,6 +82,8 @@ static const Option options[] = {
     { "--dump", "FILE", "save the plan", PLANS, TEXT, offsetof(Options, dump), 0, 0, NULL },
     { "--trace", "FILE", "predicted timeline as a Chrome trace (opens in Perfetto)",
       CMD_PLAN, TEXT, offsetof(Options, trace), 0, 0, NULL },
+    { "--trace", "FILE", "measured timeline of one step as a Chrome trace (opens in Perfetto)",
+      CMD_TRAIN, TEXT, offsetof(Options, trace), 0, 0, NULL },
     { "--list", NULL, "print the plan, one step a line",
       CMD_PLAN, FLAG, offsetof(Options, list), 0, 0, NULL },
     { "--data", "FILE", "text to learn from; its bytes are the tokens",

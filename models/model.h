@@ -58,7 +58,8 @@ int64_t     model_parameters(const Model *m); /* elements, padding of the vocabu
 double      model_flops_per_token(const Model *m); /* 6N + 12 L C T, N without positions: anchors of MFU */
 
 /* Write the starting weights (GPT-2's: N(0, 0.02), residual projections N(0, 0.02 / sqrt(2 L)), biases 0,
- * norms 1, padding rows 0), from Philox keyed by seed and parameter name; masters and moments too. */
+ * norms 1, padding rows 0), from Philox keyed by seed and parameter name, into
+ * a new run, whose moments are 0; the f32 copies of narrow parameters too. */
 TideStatus  model_init(const Model *m, TideRun *r, uint64_t seed);
 
 #endif

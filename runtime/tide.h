@@ -271,6 +271,11 @@ typedef struct TideRunStats {
 } TideRunStats;
 TideStatus tide_run_stats(TideRun *r, TideRunStats *out); /* waits */
 
+/* Time every node and copy of the next tide_step() of a graph, which is then issued anew where others are
+ * replayed; its results are the same. Waits for what was enqueued, and makes now what timing needs.
+ * runtime/report/account.h writes the timeline. */
+TideStatus tide_run_trace(TideRun *r, int graph);
+
 /* For tests of races: wait this long, at random up to it, before every copy. */
 void tide_run_delay_copies(TideRun *r, double seconds, uint64_t seed);
 
