@@ -126,7 +126,7 @@ static const Option options[] = {
       CMD_PLACE, NUMBER, offsetof(Options, seconds), 0, 1e6, NULL },
     { "-o", "FILE", "write the input's columns and an offset",
       CMD_PLACE, TEXT, offsetof(Options, output), 0, 0, NULL },
-    { "-o", "FILE", "save the profile, for planning elsewhere; default: print a table",
+    { "-o", "FILE", "add to this profile, for planning elsewhere; default: print a table",
       CMD_PROFILE, TEXT, offsetof(Options, output), 0, 0, NULL },
     { "--quiet", NULL, "no progress", ALL, FLAG, offsetof(Options, quiet), 0, 0, NULL },
     { "--json", NULL, "one JSON document on stdout, progress on stderr",

@@ -4,11 +4,17 @@
 #include "runtime/base.h"
 #include "runtime/measure.h"
 
-enum { SMALLEST = 64 << 10, LARGEST = 64 << 20, GROWTH = 4, ROUNDS = 5, CHAIN = 4 };
+enum { SMALLEST = 64 << 10, LARGEST = 64 << 20, GROWTH = 4, ROUNDS = 5 };
 static const double slow_copy = 0.02;               /* seconds; after such a one no larger copy is timed */
 static const size_t graph_bytes = (size_t)16 << 20; /* for what a captured step takes               */
 
 enum { OUT, IN, WAYS };
+
+/* Copies in a row. Small ones follow each other as in a step; large ones take long enough alone. */
+static int chain(size_t bytes)
+{
+    return bytes < LARGEST / 16 ? 8 : 1;
+}
 
 /* Memory at both ends of the links: a part for each way. */
 typedef struct Ends {
@@ -21,7 +27,7 @@ static TideStatus issue_copies(const Bench *b, const Ends *e, size_t bytes, cons
 {
     TRY(b->be->event_record(b->lane[OUT], e->fork));
     TRY(b->be->event_wait(b->lane[IN], e->fork));
-    for (int i = 0; i < CHAIN; i++)
+    for (int i = 0; i < chain(bytes); i++)
         for (int way = 0; way < WAYS; way++) {
             char *d = e->device + (size_t)way * LARGEST, *h = e->host + (size_t)way * LARGEST;
             if (busy[way]) TRY(b->be->copy(b->lane[way], way == OUT ? h : d, way == OUT ? d : h, bytes));
@@ -39,7 +45,7 @@ static TideStatus time_once(const Bench *b, const Ends *e, size_t bytes, const b
     TRY(b->be->event_record(b->lane[OUT], b->to));
     TRY(b->be->event_sync(b->to));
     TRY(b->be->event_seconds(b->from, b->to, seconds));
-    *seconds /= CHAIN;
+    *seconds /= chain(bytes);
     if (*seconds < least_seconds) *seconds = least_seconds;
     return TIDE_OK;
 }
@@ -123,7 +129,7 @@ static TideStatus measure_sizes(const Bench *b, const Ends *e, TideProfile *f)
         LinkSpeed *s = &f->by_size[f->n_sizes];
         TRY(measure_size(b, e, bytes, s));
         f->n_sizes++;
-        if (CHAIN * (double)bytes / least(s->out, s->in) > slow_copy) break;
+        if ((double)bytes / least(s->out, s->in) > slow_copy) break;
     }
     summarize(f);
     return TIDE_OK;

@@ -58,6 +58,7 @@ TideStatus tide_memory(Tide *t, TideMemory *out)
                          .free = info.free,
                          .process = info.process,
                          .host_free = available < allowed ? available : allowed };
+    if (t->described) out->host_free = 0; /* this machine's memory is not that one's */
     return TIDE_OK;
 }
 
