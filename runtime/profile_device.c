@@ -1,7 +1,7 @@
 /* profile_device.c - a device that is only described by a profile.
  *
- * It answers what planning asks: alignment, types, scratch, versions, memory, choices of algorithms. The first
- * thing that would need the device itself fails. */
+ * It answers what planning asks: alignment, types, scratch, versions, memory, choices of algorithms. The
+ * first thing that would need the device itself fails. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

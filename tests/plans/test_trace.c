@@ -38,8 +38,8 @@ static void bed_close(Bed *b)
     tide_close(b->tide);
 }
 
-/* Work starts after all that it had to wait for was over, and a lane does one thing at a time. Returns how many
- * pieces of work there are. */
+/* Work starts after all that it had to wait for was over, and a lane does one thing at a time. Returns how
+ * many pieces of work there are. */
 static int check_section(const Section *s, const Period *at)
 {
     double *over = calloc((size_t)s->n_events + 1, sizeof *over);
