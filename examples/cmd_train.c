@@ -30,6 +30,7 @@ typedef struct Train {
     double *seconds;   /* [n_seconds]: of each step after the first */
     size_t n_seconds, room, process_bytes, bytes_out, bytes_in, arena_bytes;
     uint64_t grads_hash, weights_hash;
+    LaneTimes lanes; /* of the traced step, if there is one */
     char *sample;
 } Train;
 
@@ -70,6 +71,7 @@ static int check_options(const Options *o)
     if (!o->data) return refuse(o, "--data is missing: give a text file to learn from");
     if (o->min_lr > o->lr) return refuse(o, "--min-lr %g is above --lr %g", o->min_lr, o->lr);
     rc = check_writable(o, "--dump", o->dump);
+    if (!rc) rc = check_writable(o, "--trace", o->trace);
     return rc ? rc : check_writable(o, "--metrics", o->metrics);
 }
 
@@ -128,6 +130,8 @@ static int prepare(Train *t)
     }
     if (t->o->verify) status = verify_reference(s, t->text, &t->reference, &t->reference_policy);
     if (!status) status = trainer_new(s, s->plan, t->text, &t->trainer);
+    /* A step late enough to be like those that follow. */
+    if (t->o->trace) t->trainer.trace_step = t->o->steps > 9 ? 9 : t->o->steps - 1;
     if (status) return session_fail(s, status);
     if (t->o->dump) rc = world(t, tide_plan_save(s->model->program, s->plan, t->o->dump));
     if (rc) return rc;
@@ -327,6 +331,15 @@ static int64_t tokens_per_step(const Train *t)
            (int64_t)(tide_tensor_bytes(t->session.model->program, t->session.model->targets) / 4);
 }
 
+/* NULL (null in JSON): nothing was traced. */
+static json_t *lanes_json(const Train *t)
+{
+    if (!t->o->trace) return json_null();
+    json_t *j = json_pack("{s:f}", "seconds", t->lanes.seconds);
+    for (int l = 0; l < LANE_COUNT; l++) json_object_set_new(j, lane_names[l], json_number(t->lanes.busy[l]));
+    return j;
+}
+
 static json_t *summary_json(const Train *t, double median)
 {
     const Session *s = &t->session;
@@ -356,6 +369,7 @@ static json_t *summary_json(const Train *t, double median)
     json_object_set_new(j, "bytes_in", json_integer((json_int_t)t->bytes_in));
     json_object_set_new(j, "grads_hash", json_hash(t->grads_hash));
     json_object_set_new(j, "weights_hash", json_hash(t->weights_hash));
+    json_object_set_new(j, "traced_micro_step", lanes_json(t));
     json_object_set_new(j, "verified", json_boolean(t->reference != NULL));
     json_object_set_new(j, "sample", t->sample ? json_string(t->sample) : json_null());
     return j;
@@ -378,6 +392,11 @@ static void print_summary(const Train *t, double median)
            "%s\n",
            bytes_text(s->stats.device_bytes, arena), bytes_text(t->arena_bytes, touched),
            bytes_text(t->process_bytes, process), bytes_text(s->fixed_bytes + s->stats.keep_bytes, keep));
+    if (t->o->trace)
+        printf("traced micro-step %.2f ms; at work: %s %.2f ms, %s %.2f ms, %s %.2f ms\n",
+               t->lanes.seconds * 1e3, lane_names[LANE_COMPUTE], t->lanes.busy[LANE_COMPUTE] * 1e3,
+               lane_names[LANE_OUT], t->lanes.busy[LANE_OUT] * 1e3, lane_names[LANE_IN],
+               t->lanes.busy[LANE_IN] * 1e3);
     printf("resident on the host %s\ngradients of step 1: %016llx   weights: %016llx\n",
            bytes_text(resident_bytes(), rss), (unsigned long long)t->grads_hash,
            (unsigned long long)t->weights_hash);
@@ -395,11 +414,21 @@ static void warn_if_over(const Train *t)
                 t->process_bytes, bytes_text(t->process_bytes, took), budget, bytes_text(budget, has));
 }
 
+/* Nothing to save if an interrupt came before that step. */
+static int save_trace(Train *t)
+{
+    if (!t->o->trace || t->done <= t->trainer.trace_step) return EXIT_DONE;
+    int rc = world(t, trace_lane_times(t->trainer.run, tide_graph_index(t->session.model->micro), &t->lanes));
+
+    return rc ? rc : world(t, trace_save_run(t->trainer.run, t->o->trace));
+}
+
 static int summarize(Train *t)
 {
     TideRunStats stats;
     int rc = world(t, trainer_hash(&t->trainer, false, &t->weights_hash));
 
+    if (!rc) rc = save_trace(t);
     if (!rc) rc = world(t, tide_run_stats(t->trainer.run, &stats));
     if (rc) return rc;
     t->arena_bytes = stats.arena_bytes;

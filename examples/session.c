@@ -16,21 +16,65 @@ int session_fail(const Session *s, TideStatus status)
 
 /* ---- device and model --------------------------------------------------------- */
 
-static int open_named(Session *s, const char *device)
+static TideDeviceOptions device_options(const Options *o)
 {
-    const Options *o = s->options;
-    TideDeviceOptions options = {
+    return (TideDeviceOptions){
         .link_bytes_per_second = o->link * 1e9, .no_pin = o->no_pin, .no_graph = o->no_graph, .tf32 = o->tf32
     };
+}
 
+static int open_named(Session *s, const char *device)
+{
     snprintf(s->device, sizeof s->device, "%s", device);
-    return tide_open(device, options, &s->tide) ? EXIT_BAD_INPUT : EXIT_DONE;
+    return tide_open(device, device_options(s->options), &s->tide) ? EXIT_BAD_INPUT : EXIT_DONE;
+}
+
+static bool same_kind(const char *a, const char *b)
+{
+    size_t n = strcspn(a, ":");
+
+    return n == strcspn(b, ":") && strncmp(a, b, n) == 0;
+}
+
+/* A profile says of which device it is. That one is used if it is here, else planning makes do with what the
+ * profile says of it. */
+static int open_described(Session *s, Tide *described)
+{
+    const Options *o = s->options;
+    bool here = !open_named(s, o->device ? o->device : tide_name_of(described));
+
+    if (o->command != CMD_PLAN || (here && !strcmp(tide_versions(s->tide), tide_versions(described)))) {
+        tide_close(described);
+        return here ? EXIT_DONE : session_fail(s, TIDE_DEVICE);
+    }
+    tide_close(s->tide);
+    s->tide = described;
+    if (!o->quiet)
+        fprintf(stderr, "tide plan: for a device that only %s describes: %s\n", o->profile,
+                tide_versions(described));
+    return EXIT_DONE;
+}
+
+/* EXIT_DONE with s->tide NULL: the device must be found without a profile. */
+static int open_by_profile(Session *s)
+{
+    const Options *o = s->options;
+    Tide *described = NULL;
+
+    if (!o->profile || !strcmp(o->profile, "guess")) return EXIT_DONE;
+    TideStatus status = tide_open_profile(o->profile, device_options(o), &described);
+    if (!status && (!o->device || same_kind(o->device, tide_name_of(described))))
+        return open_described(s, described);
+    tide_close(described); /* what is wrong with the file is told when it is loaded */
+    return EXIT_DONE;
 }
 
 static int open_device(Session *s)
 {
     const Options *o = s->options;
+    int rc = open_by_profile(s);
 
+    if (rc || s->tide) return rc;
     if (o->device) return open_named(s, o->device) ? session_fail(s, TIDE_DEVICE) : EXIT_DONE;
     if (!open_named(s, "cuda")) return EXIT_DONE;
     tide_close(s->tide);

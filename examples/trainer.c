@@ -6,10 +6,11 @@
 #include <string.h>
 #include "models/text/sample.h"
 #include "runtime/base.h"
+#include "runtime/io/hash.h"
 
 TideStatus trainer_new(Session *s, const TidePlan *plan, const Text *text, Trainer *t)
 {
-    *t = (Trainer){ .session = s, .text = text, .seed = (uint64_t)s->options->seed };
+    *t = (Trainer){ .session = s, .text = text, .seed = (uint64_t)s->options->seed, .trace_step = -1 };
     TRY(tide_run_new(s->model->program, plan, &t->run));
     TRY(model_init(s->model, t->run, t->seed));
     return loader_new(s->tide, &s->model->config, (LoaderStart){ .tokens = text->train, .seed = t->seed },
@@ -75,6 +76,8 @@ TideStatus trainer_gradients(Trainer *t, int64_t step)
     t->valid[step & 1] = d->valid;
     for (int i = 0; i < m->config.accum && !stopped(t); i++) {
         info.micro = i;
+        if (step == t->trace_step && i == m->config.accum - 1)
+            TRY(tide_run_trace(t->run, tide_graph_index(m->micro)));
         TRY(tide_write(t->run, m->tokens, step_tokens(d, i), d->token_bytes));
         TRY(tide_write(t->run, m->targets, step_targets(d, i), d->target_bytes));
         TRY(tide_write(t->run, m->info, &info, sizeof info));
@@ -89,6 +92,7 @@ TideStatus trainer_update(Trainer *t, int64_t step)
     TideStepInfo info = step_info(t, step, t->valid[step & 1]);
 
     assert(step - t->settled <= 1);
+    if (step == t->trace_step) TRY(tide_run_trace(t->run, tide_graph_index(m->update)));
     TRY(tide_write(t->run, m->update_info, &info, sizeof info));
     return tide_step(t->run, tide_graph_index(m->update));
 }
@@ -239,28 +243,37 @@ static TideTensor persistent_at(const Trainer *t, int i, bool gradients)
     return gradients ? tide_gradient_of(p, x) : x;
 }
 
-static uint64_t hash_bytes(uint64_t hash, const unsigned char *bytes, size_t n)
+/* Bytes of the largest parameter or gradient. */
+static size_t most_bytes(const Trainer *t, bool gradients)
 {
-    for (size_t i = 0; i < n; i++) hash = (hash ^ bytes[i]) * 0x100000001b3u;
-    return hash;
+    const TideProgram *p = t->session->model->program;
+    size_t most = 0;
+
+    for (int i = 0; i < tide_parameter_count(p); i++) {
+        TideTensor x = persistent_at(t, i, gradients);
+        if (x.id && tide_tensor_bytes(p, x) > most) most = tide_tensor_bytes(p, x);
+    }
+    return most;
 }
 
 TideStatus trainer_hash(Trainer *t, bool gradients, uint64_t *hash)
 {
     const TideProgram *p = t->session->model->program;
+    size_t most = most_bytes(t, gradients);
+    unsigned char *buffer = malloc(most + 1);
+    TideStatus status = TIDE_OK;
 
-    *hash = 0xcbf29ce484222325u;
-    for (int i = 0; i < tide_parameter_count(p); i++) {
+    *hash = 0;
+    if (!buffer)
+        return tide_fail(t->session->tide, TIDE_NO_MEMORY, "no memory to hash a tensor of %zu bytes", most);
+    for (int i = 0; !status && i < tide_parameter_count(p); i++) {
         TideTensor x = persistent_at(t, i, gradients);
-        size_t bytes = x.id ? tide_tensor_bytes(p, x) : 0;
-        unsigned char *buffer = malloc(bytes + 1);
-        if (!buffer) return tide_fail(t->session->tide, TIDE_NO_MEMORY, "no memory to hash a tensor");
-        TideStatus status = x.id ? tide_read(t->run, x, buffer, bytes) : TIDE_OK;
-        if (!status) *hash = hash_bytes(*hash, buffer, bytes);
-        free(buffer);
-        TRY(status);
+        if (!x.id) continue;
+        status = tide_read(t->run, x, buffer, tide_tensor_bytes(p, x));
+        if (!status) *hash = hash_more(*hash, buffer, tide_tensor_bytes(p, x));
     }
-    return TIDE_OK;
+    free(buffer);
+    return status;
 }
 
 TideStatus trainer_read_gradients(Trainer *t, unsigned char **bytes)

@@ -15,6 +15,7 @@ typedef struct Trainer {
     Loader *loader;
     uint64_t seed;
     const volatile sig_atomic_t *stop; /* once set, what takes long is cut short; NULL: never */
+    int64_t trace_step; /* whose last micro-step and update are timed; -1: none */
     int64_t valid[2]; /* targets that count, of the newest even and odd steps: losses are sums over them */
     int64_t settled, updates; /* steps whose result was read, and those among them that were not skipped */
 } Trainer;
@@ -47,7 +48,7 @@ TideStatus trainer_evaluate(Trainer *t, int64_t batches, double *loss);
  * The caller frees *text. */
 TideStatus trainer_sample(Trainer *t, int64_t n, char **text);
 
-/* FNV-1a, 64 bit, over the bytes of all gradients, or of all parameters, in order of declaration. */
+/* A hash (runtime/io/hash.h) of the bytes of all gradients, or of all parameters, in order of declaration. */
 TideStatus trainer_hash(Trainer *t, bool gradients, uint64_t *hash);
 /* All gradients one after another. The caller frees *bytes. */
 TideStatus trainer_read_gradients(Trainer *t, unsigned char **bytes);

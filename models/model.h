@@ -69,8 +69,8 @@ double      model_flops_per_token(const Model *m); /* 6N + 12 L C T, N without p
 float       model_least_scale(void);
 
 /* Write the starting weights (GPT-2's: N(0, 0.02), residual projections N(0, 0.02 / sqrt(2 L)), biases 0,
- * norms 1, padding rows 0), from Philox keyed by seed and parameter name; masters, moments and the scale of
- * the loss too. */
+ * norms 1, padding rows 0), from Philox keyed by seed and parameter name, into a new run, whose moments are
+ * 0; the f32 copies of narrow parameters and the scale of the loss too. */
 TideStatus  model_init(const Model *m, TideRun *r, uint64_t seed);
 
 #endif

@@ -55,6 +55,9 @@ typedef struct Backend {
     size_t               alignment; /* of every slot, a power of two */
     const Kernel *const *kernels;   /* indexed by OpDesc.id          */
     unsigned             types;     /* bit 1 << TideType: dtypes that its kernels have */
+    /* Scratch bytes of a node on a device that has no kernels, only a description; else NULL. */
+    size_t             (*scratch)(const Device *d, const Node *n, const Tensor *const *in,
+                                  const Tensor *const *out);
     int64_t              block_elements; /* of a block of rows that is worth a node: fewer waste time, more
                                           * only memory */
 

@@ -14,6 +14,7 @@ struct Tide {
     Device        *device;
     char           name[32]; /* as given to tide_open(): "cpu", "cuda:0"   */
     TideDeviceOptions options;
+    bool           described; /* the device is not here: see profile_device.c */
     char           message[1024];
 };
 

@@ -88,6 +88,7 @@ TideStatus tide_memory(Tide *t, TideMemory *out)
         return tide_fail(t, TIDE_DEVICE, "device %s: %s", t->name, t->backend->message(t->device));
     machine_memory(&total, &free);
     *out = (TideMemory){ .total = info.total, .free = info.free, .process = info.process, .host_free = free };
+    if (t->described) out->host_free = 0; /* this machine's memory is not that one's */
     return TIDE_OK;
 }
 

@@ -54,7 +54,12 @@ typedef struct TideDeviceOptions {
 /* Open "cpu", "cuda" or "cuda:0". Also on failure *out is an object that holds
  * the message and wants tide_close(); it is NULL only without memory for that. */
 TideStatus tide_open(const char *device, TideDeviceOptions options, Tide **out);
+/* Open a device that is not here, only described by a file of tide_profile_save(): programs can be declared
+ * and planned for it, with its types, sizes and choices of algorithms, but nothing can be timed or run. */
+TideStatus tide_open_profile(const char *path, TideDeviceOptions options, Tide **out);
 void       tide_close(Tide *t);
+/* The device's name: "cpu", "cuda:0". Borrowed. */
+const char *tide_name_of(const Tide *t);
 
 /* The text of the last failure, never NULL; valid until the next call. */
 const char *tide_message(const Tide *t);
@@ -178,6 +183,9 @@ TideStatus tide_profile_save(const TideProgram *p, const TideProfile *f, const c
  * choices of algorithms in the file if it is of that kind and has those libraries; TIDE_BAD_FILE if they
  * contradict what was chosen or given before. */
 TideStatus tide_profile_load(const TideProgram *p, const char *path, TideProfile **out);
+/* Add to f what an older profile knows that f did not measure. TIDE_BAD_FILE if it is of another kind of
+ * device or other versions. */
+TideStatus tide_profile_merge(const TideProgram *p, TideProfile *f, const TideProfile *older);
 int        tide_profile_filled(const TideProfile *f);
 void       tide_profile_free(TideProfile *f);
 
@@ -271,6 +279,11 @@ typedef struct TideRunStats {
     size_t bytes_out, bytes_in; /* copied between the arenas by the last section run */
 } TideRunStats;
 TideStatus tide_run_stats(TideRun *r, TideRunStats *out); /* waits */
+
+/* Time every node and copy of the next tide_step() of a graph, which is then issued anew where others are
+ * replayed; its results are the same. Waits for what was enqueued, and makes now what timing needs.
+ * runtime/report/account.h writes the timeline. */
+TideStatus tide_run_trace(TideRun *r, int graph);
 
 /* For tests of races: wait this long, at random up to it, before every copy. */
 void tide_run_delay_copies(TideRun *r, double seconds, uint64_t seed);

@@ -91,6 +91,7 @@ Test(cli_edges, lost_output_is_a_failure)
         { TRAIN "--steps 2 >&-", 1, "standard output" },
         { TRAIN "--steps 2 --dump /dev/full", 1, "No space left" },
         { TRAIN "--steps 2 --metrics /dev/full", 1, "No space left" },
+        { TRAIN "--steps 2 --trace /dev/full", 1, "/dev/full" },
         { TIDE "place b.csv --capacity 9 -o /dev/full", 1, "No space left" },
         { TRAIN "--steps 2 --metrics m <&- >&- 2>&-; grep -v '^{.*}$' m; test $(wc -l <m) = 2", 0, "" },
     };
@@ -154,6 +155,33 @@ Test(cli_edges, odd_input_is_refused)
         { TIDE "plan " SMALL "--policy 'keep recompute'", 2, "must be one of" },
         { TIDE "plan --model gpt-char --device cpu --profile guess --batch 1000 --loss-chunk 1", 2,
           "64000 chunks" },
+    };
+
+    expect_edges(rows, sizeof rows / sizeof *rows);
+}
+
+/* A profile of a device that is not here, made of one of the cpu device. */
+#define MEASURED "--model gpt-char --layers 1 --width 16 --heads 2 --seq 16 --device cpu "
+#define ELSEWHERE                                                                                            \
+    TIDE "profile " MEASURED "--batch 2 -o p.json && sed 's/\"cpu/\"cuda:7/' p.json >far.json && "
+#define PLAN_ELSEWHERE                                                                                       \
+    TIDE "plan --model gpt-char --layers 1 --width 16 --heads 2 --seq 16 --dtype f32 --profile far.json "
+
+Test(cli_edges, profiles_serve_elsewhere_and_grow)
+{
+    static const Edge rows[] = {
+        { TRAIN "--steps 3 --trace t.json && grep -q '\"block0/fc\"' t.json", 0, "traced micro-step" },
+        { TRAIN "--steps 3 --trace /nowhere/t.json", 2, "--trace" },
+        { TIDE "profile " MEASURED "--batch 2 -o q.json && " TIDE "profile " MEASURED
+               "--batch 3 -o q.json && " TIDE "plan " MEASURED "--batch 2 --profile q.json && " TIDE
+               "plan " MEASURED "--batch 3 --profile q.json",
+          0, "checked" },
+        { TIDE "plan " MEASURED "--batch 3 --profile q.json 2>&1 | grep lacks; test $? = 1", 0, "" },
+        { ELSEWHERE PLAN_ELSEWHERE "--batch 2", 0, "only far.json describes" },
+        { PLAN_ELSEWHERE "--batch 3", 0, "scaled from others" },
+        { PLAN_ELSEWHERE "--batch 2 --dtype f16", 2, "f16" },
+        { TIDE "train --model gpt-char --data corpus.txt --profile far.json", 2, "cuda:7" },
+        { TIDE "profile " MEASURED "--batch 2 -o far.json", 2, "give another file" },
     };
 
     expect_edges(rows, sizeof rows / sizeof *rows);

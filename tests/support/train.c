@@ -212,11 +212,18 @@ static TideStatus run_update(const Model *m, TideRun *r, int step)
     return tide_step(r, tide_graph_index(m->update));
 }
 
+static TideStatus trace_all(const Model *m, TideRun *r)
+{
+    TRY(tide_run_trace(r, tide_graph_index(m->micro)));
+    return tide_run_trace(r, tide_graph_index(m->update));
+}
+
 static TideStatus train(const Model *m, TideRun *r, TrainOptions o, TrainResult *out)
 {
     TRY(model_init(m, r, 7));
     for (int step = 0; step < o.steps; step++) {
         float loss = 0;
+        if (o.traced && step == o.steps - 1) TRY(trace_all(m, r));
         TRY(run_micro_steps(m, r, step));
         if (step == 0) TRY(hash_parameters(m, r, true, &out->grads));
         TRY(run_update(m, r, step));
@@ -230,6 +237,7 @@ static TideStatus train(const Model *m, TideRun *r, TrainOptions o, TrainResult 
         TRY(tide_read(r, m->scaling, &scaling, sizeof scaling));
         out->skipped = scaling.skipped;
     }
+    if (o.traced) o.traced(r);
     return tide_run_stats(r, &out->stats);
 }
 

@@ -11,6 +11,7 @@ typedef struct TrainOptions {
     int    steps;
     double delay_seconds; /* before every copy, at random up to this */
     bool   poison;        /* fill dead slots with NaN                */
+    void (*traced)(TideRun *r); /* trace the last step, then call this; NULL: trace nothing */
 } TrainOptions;
 
 typedef struct TrainResult {
