@@ -12,13 +12,14 @@ enum {
     ROW_HOST,
     ROW_ONE, /* the levels of all ways sum to 1 */
     ROW_COUNT,
-    MOST_CUTS = 6,   /* that are priced exactly */
-    MOST_WAYS = 40,  /* columns of one cut      */
+    MOST_CUTS = 6,  /* that are priced exactly */
+    MOST_WAYS = 40, /* columns of one cut      */
     MOST_PIVOTS = 500,
 };
 
-static const double enough = 1e-5;      /* relative distance at which prices are good enough                 */
-static const double dearest_byte = 1e3; /* sections that holding all items at the cut may cost, at most       */
+static const double enough = 1e-5; /* relative distance at which prices are good enough                 */
+static const double dearest_byte =
+    1e3; /* sections that holding all items at the cut may cost, at most       */
 
 /* ---- One cut ------------------------------------------------------------- */
 
@@ -125,8 +126,8 @@ static double price_cut(const Facts *f, const Cut *cut, size_t host_limit, doubl
 typedef struct Choice {
     const Facts *f;
     size_t host_limit;
-    Cut *cuts;       /* [n_order] */
-    bool *priced;    /* [n_order]: exactly */
+    Cut *cuts;        /* [n_order] */
+    bool *priced;     /* [n_order]: exactly */
     double *cheapest; /* [n_tensors]: seconds of the best fate at the prices below, closures left out */
 } Choice;
 

@@ -8,16 +8,16 @@ enum { SOURCE, SINK, FIRST };
 
 struct Closure {
     const Facts *f;
-    int node;        /* of the cut */
+    int node; /* of the cut */
     Flow *flow;
-    int *buy;        /* [n_tensors]: arc that is cut if the tensor is paid for where it lies; -1      */
-    int *cheap;      /* [n_tensors]: arc that is cut if its node `again` runs; -1                     */
-    int *run;        /* [n_nodes]: arc that is cut if the node runs again; -1                         */
-    int *tensors;    /* [n_seen]: in the network                                                      */
-    bool *seen;      /* [n_tensors] */
+    int *buy;     /* [n_tensors]: arc that is cut if the tensor is paid for where it lies; -1      */
+    int *cheap;   /* [n_tensors]: arc that is cut if its node `again` runs; -1                     */
+    int *run;     /* [n_nodes]: arc that is cut if the node runs again; -1                         */
+    int *tensors; /* [n_seen]: in the network                                                      */
+    bool *seen;   /* [n_tensors] */
     int n_seen, n_done;
     bool may_recompute, may_offload, failed;
-    double unit;     /* seconds of one unit of capacity */
+    double unit; /* seconds of one unit of capacity */
     Pool pool;
 };
 
@@ -111,8 +111,7 @@ static int again_vertex(Closure *c, int t, int again, int producer)
 
     c->cheap[t] = add_arc(c, vertex, producer == NO_NODE ? SINK : producer_vertex(c, producer), 0);
     for (int j = 0; j < n->n_in; j++)
-        if (!first || reads(first, n->in[j]) || writes(first, n->in[j]))
-            need(c, vertex, n->in[j]);
+        if (!first || reads(first, n->in[j]) || writes(first, n->in[j])) need(c, vertex, n->in[j]);
     return vertex;
 }
 

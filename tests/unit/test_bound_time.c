@@ -61,8 +61,9 @@ static bool enter(Scene *s, uint64_t seed)
 
     *s = (Scene){ .tide = fake_open(), .state = seed };
     cr_assert_not_null(s->tide);
-    s->program = random_program(s->tide, (RandomSpec){ .seed = seed, .layers = 1 + (int)(seed % 3), .width = 3,
-                                                       .accumulate = seed % 5 == 0 });
+    s->program = random_program(
+        s->tide,
+        (RandomSpec){ .seed = seed, .layers = 1 + (int)(seed % 3), .width = 3, .accumulate = seed % 5 == 0 });
     cr_assert_eq(tide_profile_guess(s->program, &s->profile), TIDE_OK);
     random_times(s);
     if (forced) random_forced(s);
@@ -131,8 +132,8 @@ static long check_limit(const Scene *s, size_t limit, size_t host_limit, long *t
         Score score = evaluate(s->evaluator, s->fates, limit);
         if (score.excess > 0 || score.host_bytes > host_limit) continue;
         checked++;
-        cr_expect(score.seconds >= bound.seconds * (1 - 1e-9), "%s, fates %d, limit %zu: %.9g < bound %.9g", what,
-                  i, limit, score.seconds, bound.seconds);
+        cr_expect(score.seconds >= bound.seconds * (1 - 1e-9), "%s, fates %d, limit %zu: %.9g < bound %.9g",
+                  what, i, limit, score.seconds, bound.seconds);
         best = fmin(best, score.seconds);
     }
     *tight += best < INFINITY && best <= bound.seconds * (1 + 1e-9);
