@@ -23,7 +23,7 @@ static const double dearest_byte =
 
 /* ---- One cut ------------------------------------------------------------- */
 
-/* The linear program over the ways through one cut. Bytes are counted in items of the cut, seconds in sections. */
+/* The linear program over the ways through one cut. Its units: all items, one section. */
 typedef struct Pricing {
     const Cut *cut;
     Closure *closure;
@@ -102,7 +102,7 @@ static bool open_program(Pricing *p)
     return true;
 }
 
-/* The best prices of a cut. Returns the seconds proven beyond those of the section; negative without memory. */
+/* The best prices of a cut. Returns the seconds proven beyond the section; negative without memory. */
 static double price_cut(const Facts *f, const Cut *cut, size_t host_limit, double section, Prices *best)
 {
     Pricing p = { .cut = cut, .section = section, .bytes = cut->items, .host = (double)host_limit };
@@ -128,7 +128,7 @@ typedef struct Choice {
     size_t host_limit;
     Cut *cuts;        /* [n_order] */
     bool *priced;     /* [n_order]: exactly */
-    double *cheapest; /* [n_tensors]: seconds of the best fate at the prices below, closures left out */
+    double *cheapest; /* [n_tensors]: seconds of the best fate at some prices, closures left out */
 } Choice;
 
 /* What the items of a cut pay at least if nothing needed inputs: roughly what the cut will prove. */

@@ -196,9 +196,11 @@ static bool may_offload(const Closure *c, int t)
 static double host_price(const Closure *c, int t, Prices p)
 {
     const Link *l = &c->f->problem->link;
-    double bytes = (double)c->f->problem->tensors[t].bytes;
+    const CostTensor *x = &c->f->problem->tensors[t];
+    double moved = (double)x->moved;
 
-    return p.out * (l->latency + bytes / l->out) + p.in * (l->latency + bytes / l->in) + p.host * bytes;
+    return p.out * (l->latency + moved / l->out) + p.in * (l->latency + moved / l->in) +
+           p.host * (double)x->bytes;
 }
 
 static bool is_cheaper_on_host(const Closure *c, int t, Prices p)
@@ -241,12 +243,12 @@ static void set_capacities(Closure *c, Prices p)
 static void count_tensor(const Closure *c, int t, Prices p, Way *way)
 {
     const Link *l = &c->f->problem->link;
-    double bytes = (double)c->f->problem->tensors[t].bytes;
+    double bytes = (double)c->f->problem->tensors[t].bytes, moved = (double)c->f->problem->tensors[t].moved;
 
     if (flow_is_cut(c->flow, c->buy[t]) && is_cheaper_on_host(c, t, p)) {
         way->host_bytes += bytes;
-        way->out_seconds += l->latency + bytes / l->out;
-        way->in_seconds += l->latency + bytes / l->in;
+        way->out_seconds += l->latency + moved / l->out;
+        way->in_seconds += l->latency + moved / l->in;
     } else if (flow_is_cut(c->flow, c->buy[t])) {
         way->bytes += bytes;
     }

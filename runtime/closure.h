@@ -7,7 +7,8 @@
  *     source -> each item;   item -> its producer, capacity its price;
  *     producer -> sink, capacity its seconds;   producer -> each of its inputs, unlimited.
  *
- * A node `again` stands between its output and the first producer: if that one runs anyway, it costs nothing. */
+ * A node `again` stands between its output and the first producer: if that one runs anyway, it costs
+ * nothing. */
 #ifndef TIDE_CLOSURE_H
 #define TIDE_CLOSURE_H
 #include "runtime/cut.h"
