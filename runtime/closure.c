@@ -266,3 +266,20 @@ Way closure_solve(Closure *c, Prices prices)
         if (c->run[i] >= 0 && flow_is_cut(c->flow, c->run[i])) way.seconds += c->f->problem->nodes[i].seconds;
     return way;
 }
+
+void closure_fates(const Closure *c, Prices prices, TideFate *fates)
+{
+    const Facts *f = c->f;
+
+    for (int i = 0; i < f->n_choices; i++) {
+        int t = f->choices[i];
+        TideFate forced = f->problem->tensors[t].forced;
+        bool is_item = c->buy[t] >= 0 && cut_crosses(f, t, c->node);
+        fates[t] = TIDE_KEEP;
+        if (is_item && !flow_is_cut(c->flow, c->buy[t]) && f->uses[t].can_recompute)
+            fates[t] = TIDE_RECOMPUTE;
+        else if (is_item && is_cheaper_on_host(c, t, prices))
+            fates[t] = TIDE_OFFLOAD;
+        if (forced != TIDE_AUTO) fates[t] = forced;
+    }
+}

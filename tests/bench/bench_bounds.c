@@ -35,7 +35,7 @@ static void show_budget(Planner *pl, int percent)
         "%3d%% %8.2f GiB %10.3f ms bound %10.3f gap %6.2f %%  %-28s %6.2f us/MiB  plan %.3f s bound %.3f s\n",
         percent, (double)limit / (1 << 30), s.found ? 1e3 * s.seconds : 0, 1e3 * bound.seconds,
         s.found ? 100 * (s.seconds / bound.seconds - 1) : 0,
-        bound.node == NO_NODE ? "-" : w->problem->nodes[bound.node].name, bound.price * 1e6 * (1 << 20),
+        bound.cut.node == NO_NODE ? "-" : w->problem->nodes[bound.cut.node].name, bound.price * 1e6 * (1 << 20),
         solved - began, bounded - solved);
 }
 
