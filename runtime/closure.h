@@ -33,8 +33,8 @@ void       closure_free(Closure *c);
 
 Way        closure_solve(Closure *c, Prices prices);
 
-/* The fates that the newest way gives, found at these prices, to tensors with a choice: KEEP for those that the
- * cut says nothing about. */
+/* The fates that the newest way gives, found at these prices, to tensors with a choice: KEEP for those
+ * that the cut says nothing about. */
 void       closure_fates(const Closure *c, Prices prices, TideFate *fates);
 
 #endif
