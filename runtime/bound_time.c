@@ -3,7 +3,7 @@
 #include "runtime/base.h"
 #include "runtime/bound_time.h"
 
-enum { MOST_CUTS = 6 }; /* that are priced exactly */
+enum { MOST_PRICED = 6 }; /* cuts that are priced exactly, each alone */
 
 typedef struct Choice {
     const Facts *f;
@@ -16,7 +16,9 @@ typedef struct Choice {
 /* What the items of a cut pay at least if nothing needed inputs: roughly what the cut will prove. */
 static double rough_seconds(const Choice *c, const Cut *cut, Prices p)
 {
-    double seconds = -p.byte * cut->room - p.out * cut->out_seconds - p.in * cut->in_seconds;
+    double seconds = -p.byte[0] * cut->room - p.out[0] * cut->out_seconds;
+
+    for (int d = 0; d < MOST_DEADLINES; d++) seconds -= p.in[d] * cut->in_seconds;
 
     for (int t = 0; t < c->f->problem->n_tensors; t++)
         if (c->cheapest[t] > 0 && cut_crosses(c->f, t, cut->node)) seconds += c->cheapest[t];
@@ -27,13 +29,14 @@ static double rough_price(const Facts *f, int t, Prices p)
 {
     const CostTensor *x = &f->problem->tensors[t];
     const Link *l = &f->problem->link;
-    double bytes = (double)x->bytes, price = p.byte * bytes;
+    double bytes = (double)x->bytes, price = p.byte[0] * bytes, in = 0;
     int remaker = facts_remaker(f, t);
 
+    for (int d = 0; d < MOST_DEADLINES; d++) in += p.in[d];
     if (f->uses[t].can_offload)
-        price = fmin(price, p.out * (l->latency + bytes / l->out) + p.in * (l->latency + bytes / l->in));
+        price = fmin(price, p.out[0] * (l->latency + bytes / l->out) + in * (l->latency + bytes / l->in));
     if (f->uses[t].can_recompute && remaker != NO_NODE)
-        price = fmin(price, (1 - p.in) * f->problem->nodes[remaker].seconds);
+        price = fmin(price, (1 - in) * f->problem->nodes[remaker].seconds);
     return price;
 }
 
@@ -70,21 +73,37 @@ static int tightest(const Choice *c)
     return best;
 }
 
+/* The deadlines of a main cut: some way into what follows, and the end. */
+static void set_deadlines(CutSet *set)
+{
+    static const double parts[MOST_DEADLINES] = { 0.1, 0.35, 1 };
+
+    set->n_deadlines = MOST_DEADLINES;
+    for (int d = 0; d < MOST_DEADLINES; d++) set->deadlines[d] = parts[d] * set->cuts[0].in_seconds;
+}
+
+/* Price a set of cuts; take what it proves if that is more than before. */
+static TideStatus price_set(const Choice *c, const CutSet *set, double section, TimeBound *out)
+{
+    Pricing *p;
+
+    TRY(pricing_new(c->f, set, c->host_limit, section, &p));
+    if (section + p->seconds > out->seconds || out->set.n_cuts == 0)
+        *out = (TimeBound){ section + p->seconds, *set, p->best };
+    pricing_free(p);
+    return TIDE_OK;
+}
+
 static TideStatus price_cuts(Choice *c, double section, TimeBound *out)
 {
     int at = tightest(c);
-    Prices best = { 0 };
 
-    for (int n = 0; n < MOST_CUTS && at >= 0; n++) {
-        Pricing *p;
-        TRY(pricing_new(c->f, &c->cuts[at], c->host_limit, section, false, &p));
+    for (int n = 0; n < MOST_PRICED && at >= 0; n++) {
+        CutSet set = { .cuts = { c->cuts[at] }, .n_cuts = 1 };
+        set_deadlines(&set);
+        TRY(price_set(c, &set, section, out));
         c->priced[at] = true;
-        if (section + p->seconds > out->seconds || out->cut.node == NO_NODE) {
-            *out = (TimeBound){ section + p->seconds, p->cut, p->best.byte };
-            best = p->best;
-        }
-        pricing_free(p);
-        at = most_promising(c, best);
+        at = most_promising(c, out->prices);
     }
     return TIDE_OK;
 }
@@ -94,7 +113,7 @@ static bool is_impossible(const Choice *c, TimeBound *out)
 {
     for (int i = 0; i < c->f->n_order; i++) {
         if (c->cuts[i].room >= 0) continue;
-        *out = (TimeBound){ INFINITY, c->cuts[i], INFINITY };
+        *out = (TimeBound){ .seconds = INFINITY, .set = { .cuts = { c->cuts[i] }, .n_cuts = 1 } };
         return true;
     }
     return false;
@@ -106,7 +125,7 @@ TideStatus bound_seconds(const Facts *f, size_t limit, size_t host_limit, TimeBo
     double section = least_seconds(f);
     Choice c = { .f = f, .host_limit = host_limit };
 
-    *out = (TimeBound){ section, { .node = NO_NODE }, 0 };
+    *out = (TimeBound){ .seconds = section };
     c.cuts = pool_new(&pool, (size_t)f->n_order, sizeof *c.cuts);
     c.priced = pool_new(&pool, (size_t)f->n_order, sizeof *c.priced);
     c.cheapest = pool_new(&pool, (size_t)f->problem->n_tensors, sizeof *c.cheapest);

@@ -4,9 +4,9 @@
 #include "runtime/pricing.h"
 
 typedef struct TimeBound {
-    double seconds; /* of the section; INFINITY: proven that nothing fits                      */
-    Cut    cut;     /* that proves it; its node is NO_NODE where memory binds nowhere           */
-    double price;   /* seconds by which one byte more at that cut would lower the bound         */
+    double seconds; /* of the section; INFINITY: proven that nothing fits                  */
+    CutSet set;     /* of cuts that proves it; n_cuts 0: memory binds nowhere               */
+    Prices prices;  /* there: byte[k] is what one byte more at cut k would lower the bound by */
 } TimeBound;
 
 /* A lower bound on the seconds of any schedule of the problem in its order, that takes at most limit bytes

@@ -150,6 +150,7 @@ static void fill_cuts(const Facts *f, size_t limit, Sums s, const double *starts
         double read = input_bytes(f, c), taken = (double)f->always + s.bound[c] + read + output_bytes(f, c);
         double before = starts[c] - first, after = last - starts[c];
         cuts[i] = (Cut){ .node = c,
+                         .start = starts[c],
                          .items = s.items[c] - read,
                          .room = (double)limit - taken,
                          .out_seconds = before > 0 ? before : 0,

@@ -10,6 +10,7 @@
 
 typedef struct Cut {
     int    node;
+    double start;       /* of the node, if nothing stalls or runs again                           */
     double items;       /* bytes of the items, without those that the node itself reads           */
     double room;        /* bytes that are left for them; negative: no schedule fits               */
     double out_seconds; /* in which items may leave before the cut, if nothing stalls or runs again */

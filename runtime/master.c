@@ -74,7 +74,7 @@ static int order_ways(const Pricing *p, int *order)
 
 static void round_ways(Rounding *r, const Pricing *p)
 {
-    int order[MOST_WAYS + 1], n = order_ways(p, order), k = 0;
+    int order[MOST_WAYS], n = order_ways(p, order), k = 0;
     double sum = 0;
 
     for (int b = 0; b < r->n_blocks; b++) {
@@ -107,19 +107,20 @@ static double try_fates(Rounding *r)
 }
 
 /* Price the cut with less and less room, until even its bound is no better than what was found. */
-static TideStatus lower_room(Rounding *r, Cut cut)
+static TideStatus lower_room(Rounding *r, CutSet set)
 {
     const Score *best = &r->best->score;
 
-    for (int trial = 0; trial < MOST_TRIALS && cut.room >= 0; trial++) {
+    for (int trial = 0; trial < MOST_TRIALS && set.cuts[0].room >= 0; trial++) {
         Pricing *p;
-        TRY(pricing_new(r->f, &cut, r->host_limit, r->section, true, &p));
+        TRY(pricing_new(r->f, &set, r->host_limit, r->section, &p));
         bool may_win = best->excess > 0 || r->section + p->seconds < best->seconds;
         if (may_win) round_ways(r, p);
         pricing_free(p);
         if (!may_win) return TIDE_OK;
         double over = try_fates(r);
-        cut.room -= over > 0 ? over : cut.items / STEPS;
+        for (int k = set.n_cuts - 1; k >= 0; k--)
+            set.cuts[k].room -= over > 0 ? over : set.cuts[0].items / STEPS;
     }
     return TIDE_OK;
 }
@@ -143,11 +144,11 @@ TideStatus master_solve(Evaluator *e, size_t limit, size_t host_limit, Master *o
         try_fates(&r);
         number_blocks(&r);
     }
-    for (size_t i = 0; !status && out->bound.cut.node != NO_NODE && i < sizeof speeds / sizeof *speeds; i++) {
-        Cut cut = out->bound.cut;
-        cut.out_seconds *= speeds[i];
-        cut.in_seconds *= speeds[i];
-        status = lower_room(&r, cut);
+    for (size_t i = 0; !status && out->bound.set.n_cuts && i < sizeof speeds / sizeof *speeds; i++) {
+        CutSet set = out->bound.set;
+        for (int k = 0; k < set.n_cuts; k++) set.cuts[k].out_seconds *= speeds[i];
+        for (int d = 0; d < set.n_deadlines; d++) set.deadlines[d] *= speeds[i];
+        status = lower_room(&r, set);
     }
     pool_free(&pool);
     return status;

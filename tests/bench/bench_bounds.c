@@ -40,7 +40,7 @@ static void show_budget(Planner *pl, int percent)
            s.found ? 100 * (s.seconds / bound.seconds - 1) : 0, 1e3 * m.score.seconds,
            100 * (m.score.seconds / bound.seconds - 1), m.score.excess > 0 ? "!" : " ", solved - began,
            bounded - solved, mastered - bounded,
-           bound.cut.node == NO_NODE ? "-" : w->problem->nodes[bound.cut.node].name);
+           bound.set.n_cuts ? w->problem->nodes[bound.set.cuts[0].node].name : "-");
     free(m.fates);
 }
 
