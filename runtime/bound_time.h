@@ -9,10 +9,10 @@ typedef struct TimeBound {
     Prices prices;  /* there: byte[k] is what one byte more at cut k would lower the bound by */
 } TimeBound;
 
-/* A lower bound on the seconds of any schedule of the problem in its order, that takes at most limit bytes
+/* A lower bound on the seconds of any schedule (or any with one fate a tensor) of the problem in its order, that takes at most limit bytes
  * on the device and host_limit for what is offloaded: whatever is kept, offloaded once or often, made
  * again once or often, wherever bytes lie. Stays of persistent tensors, inputs, outputs, of what is
  * forced to be kept and of what has kind `other` are as in liveness.h. */
-TideStatus bound_seconds(const Facts *f, size_t limit, size_t host_limit, TimeBound *out);
+TideStatus bound_seconds(const Facts *f, Freedom freedom, size_t limit, size_t host_limit, TimeBound *out);
 
 #endif

@@ -75,7 +75,7 @@ static bool is_there(const Closure *c, int t)
     const Uses *u = &c->f->uses[t];
 
     if (x->fixed || x->input || x->output || u->first == NO_NODE || u->first >= c->node) return true;
-    if (cut_is_bound(c->f, t) && u->last >= c->node) return true;
+    if (u->last >= c->node && !cut_has_item(c->f, c->set->freedom, t, c->node)) return true;
     return reads(&c->f->problem->nodes[c->node], t);
 }
 
@@ -152,14 +152,16 @@ static void add_tensor(Closure *c, int t)
     if (c->remake[t] < 0 || cheap < c->remake[t]) c->remake[t] = cheap;
 }
 
-/* The cuts, as bits, at which t takes room of its own if it is there. */
+/* The cuts, as bits, at which t takes room of its own if it is there: as an item, or longer than any use. */
 static unsigned crossed_cuts(const Closure *c, int t)
 {
+    const Uses *u = &c->f->uses[t];
     unsigned bits = 0;
 
     for (int k = 0; k < c->set->n_cuts; k++) {
         int node = c->set->cuts[k].node;
-        if (c->f->uses[t].first < node && !reads(&c->f->problem->nodes[node], t)) bits |= 1u << k;
+        bool item = cut_has_item(c->f, c->set->freedom, t, node) && !reads(&c->f->problem->nodes[node], t);
+        if (item || u->last < node) bits |= 1u << k;
     }
     return bits;
 }
@@ -192,7 +194,7 @@ static void build(Closure *c)
 
     for (int t = 0; t < f->problem->n_tensors; t++) {
         c->buy[t] = c->cheap[t] = -1;
-        if (!cut_is_bound(f, t) && cut_crosses(f, t, c->node)) need(c, SOURCE, t);
+        if (cut_has_item(f, c->set->freedom, t, c->node)) need(c, SOURCE, t);
     }
     while (c->n_done < c->n_seen && !c->failed) add_tensor(c, c->tensors[c->n_done++]);
     for (int i = 0; i < c->n_seen; i++) c->crosses[c->tensors[i]] = crossed_cuts(c, c->tensors[i]);
@@ -288,10 +290,11 @@ static void hold_at(const Closure *c, int t, const Prices *p, int k, Hold *hold)
     hold->price += host < device ? host : device;
 }
 
-/* Never made again before the main cut. */
+/* Never made again before the main cut. With one fate each, what has no choice does not outlive its uses. */
 static Hold hold_throughout(const Closure *c, int t, const Prices *p)
 {
-    Hold hold = { 0 };
+    bool never = c->set->freedom == ONE_FATE && !c->f->uses[t].choice && c->remake[t] >= 0;
+    Hold hold = { .price = never ? INFINITY : 0 };
 
     for (int k = 0; k < c->set->n_cuts; k++) hold_at(c, t, p, k, &hold);
     return hold;
@@ -317,7 +320,8 @@ static Hold cheapest_hold(const Closure *c, int t, const Prices *p)
 {
     Hold whole = hold_throughout(c, t, p);
 
-    if (c->remake[t] < 0 || c->set->n_cuts == 1) return whole;
+    bool never = c->set->freedom == ONE_FATE && !c->f->uses[t].choice;
+    if (c->remake[t] < 0 || c->set->n_cuts == 1 || never) return whole;
     Hold remade = hold_remade(c, t, p);
     return remade.price < whole.price ? remade : whole;
 }
@@ -399,7 +403,7 @@ void closure_fates(const Closure *c, const Prices *prices, TideFate *fates)
         int t = f->choices[i];
         TideFate forced = f->problem->tensors[t].forced;
         fates[t] = TIDE_KEEP;
-        if (c->buy[t] >= 0 && cut_crosses(f, t, c->node)) {
+        if (c->buy[t] >= 0 && cut_has_item(f, c->set->freedom, t, c->node)) {
             Hold hold = cheapest_hold(c, t, prices);
             bool again = hold.remade || !flow_is_cut(c->flow, c->buy[t]);
             if (again && f->uses[t].can_recompute) fates[t] = TIDE_RECOMPUTE;

@@ -24,6 +24,7 @@ typedef struct CutSet {
     int    n_cuts;
     double deadlines[MOST_DEADLINES];   /* seconds after the start of the main cut     */
     int    n_deadlines;
+    Freedom freedom;
 } CutSet;
 
 /* Seconds that it costs to use one byte of the device at each cut, one second of the lane out before each

@@ -137,7 +137,8 @@ TideStatus master_solve(Evaluator *e, size_t limit, size_t host_limit, Master *o
     r.block_of = pool_new(&pool, nodes, sizeof *r.block_of);
     r.way_of = pool_new(&pool, nodes, sizeof *r.way_of);
     r.fates = pool_new(&pool, tensors, sizeof *r.fates);
-    TideStatus status = pool.failed ? TIDE_NO_MEMORY : bound_seconds(f, limit, host_limit, &out->bound);
+    TideStatus status =
+        pool.failed ? TIDE_NO_MEMORY : bound_seconds(f, ANY_SCHEDULE, limit, host_limit, &out->bound);
     if (!status) {
         baseline_fates(f, TIDE_POLICY_KEEP, r.fates);
         out->score.excess = INFINITY;

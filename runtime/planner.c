@@ -245,7 +245,7 @@ static TideStatus write_bounds(const Planner *pl, TidePlan *plan)
 {
     TimeBound any;
 
-    if (bound_seconds(pl->work[0].facts, pl->device_limit, pl->host_limit, &any))
+    if (bound_seconds(pl->work[0].facts, ANY_SCHEDULE, pl->device_limit, pl->host_limit, &any))
         return no_memory(pl->program);
     plan->stats.bound_seconds = any.seconds;
     return TIDE_OK;

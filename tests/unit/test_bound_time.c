@@ -122,13 +122,14 @@ static size_t peak_between(const Scene *s, int k)
     return least + (most - least) / LIMITS * (size_t)k;
 }
 
-static long check_limit(const Scene *s, size_t limit, size_t host_limit, long *tight, const char *what)
+static long check_limit(const Scene *s, Freedom freedom, size_t limit, size_t host_limit, long *tight,
+                        const char *what)
 {
     TimeBound bound;
     double best = INFINITY;
     long checked = 0;
 
-    cr_assert_eq(bound_seconds(s->facts, limit, host_limit, &bound), TIDE_OK);
+    cr_assert_eq(bound_seconds(s->facts, freedom, limit, host_limit, &bound), TIDE_OK);
     for (int i = 0; i < count_fates(s); i++) {
         if (!set_fates(s, i)) continue;
         Score score = evaluate(s->evaluator, s->fates, limit);
@@ -144,7 +145,7 @@ static long check_limit(const Scene *s, size_t limit, size_t host_limit, long *t
 
 Test(bound_time, no_fates_beat_it, .timeout = 300)
 {
-    long checked = 0, tight = 0, limits = 0;
+    long checked = 0, tight = 0, tight_fates = 0, limits = 0;
 
     for (uint64_t seed = 1; seed <= 400; seed++) {
         Scene s;
@@ -153,11 +154,13 @@ Test(bound_time, no_fates_beat_it, .timeout = 300)
         if (enter(&s, seed))
             for (int k = 0; k <= LIMITS; k++, limits++) {
                 size_t limit = peak_between(&s, k), host = chance(&s.state, 3) ? SIZE_MAX : limit / 8;
-                checked += check_limit(&s, limit, host, &tight, what);
+                checked += check_limit(&s, ANY_SCHEDULE, limit, host, &tight, what);
+                checked += check_limit(&s, ONE_FATE, limit, host, &tight_fates, what);
             }
         leave(&s);
     }
-    cr_log_info("%ld schedules at %ld limits, the bound is reached at %ld", checked, limits, tight);
+    cr_log_info("%ld schedules at %ld limits, the bounds are reached at %ld and %ld", checked, limits, tight,
+                tight_fates);
     cr_expect_gt(checked, 50000, "only %ld", checked);
     cr_expect_gt(tight, limits / 4, "reached at %ld of %ld", tight, limits);
 }
