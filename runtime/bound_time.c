@@ -16,20 +16,8 @@ typedef struct Choice {
     Cut *cuts;             /* [n_order] */
     bool *priced;          /* [n_order]: exactly */
     double *kept, *hosted; /* [n_nodes + 1]: bytes at each node in a mixture of ways */
-    double *cheapest;      /* [n_tensors]: seconds of the best fate at some prices, closures left out */
+    double *paid;          /* [n_nodes + 2]: seconds at some prices, of the items at each node */
 } Choice;
-
-/* What the items of a cut pay at least if nothing needed inputs: roughly what the cut will prove. */
-static double rough_seconds(const Choice *c, const Cut *cut, Prices p)
-{
-    double seconds = -p.byte[0] * cut->room - p.out[0] * cut->out_seconds;
-
-    for (int d = 0; d < MOST_DEADLINES; d++) seconds -= p.in[d] * cut->in_seconds;
-
-    for (int t = 0; t < c->f->problem->n_tensors; t++)
-        if (c->cheapest[t] > 0 && cut_has_item(c->f, c->freedom, t, cut->node)) seconds += c->cheapest[t];
-    return seconds;
-}
 
 static double rough_price(const Facts *f, int t, Prices p)
 {
@@ -46,16 +34,36 @@ static double rough_price(const Facts *f, int t, Prices p)
     return price;
 }
 
+/* Sum over nodes what the items of each cut pay at these prices if no re-run needs another: roughly what the
+ * cut will prove. */
+static void sum_prices(Choice *c, Prices p)
+{
+    int from, to, nodes = c->f->problem->n_nodes;
+
+    memset(c->paid, 0, ((size_t)nodes + 2) * sizeof *c->paid);
+    for (int t = 0; t < c->f->problem->n_tensors; t++) {
+        cut_find_gap(c->f, c->freedom, t, &from, &to);
+        if (from > to) continue;
+        double price = rough_price(c->f, t, p);
+        c->paid[from] += price;
+        c->paid[to + 1] -= price;
+    }
+    for (int i = 0; i < nodes; i++) c->paid[i + 1] += c->paid[i];
+}
+
 /* The cut not yet priced that promises most at these prices; -1: all are. */
 static int most_promising(Choice *c, Prices p)
 {
     int best = -1;
-    double most = 0;
+    double most = 0, in = 0;
 
-    for (int t = 0; t < c->f->problem->n_tensors; t++) c->cheapest[t] = rough_price(c->f, t, p);
+    sum_prices(c, p);
+    for (int d = 0; d < MOST_DEADLINES; d++) in += p.in[d];
     for (int i = 0; i < c->f->n_order; i++) {
-        if (c->priced[i] || c->cuts[i].items <= c->cuts[i].room) continue;
-        double seconds = rough_seconds(c, &c->cuts[i], p);
+        const Cut *cut = &c->cuts[i];
+        if (c->priced[i] || cut->items <= cut->room) continue;
+        double seconds =
+            c->paid[cut->node] - p.byte[0] * cut->room - p.out[0] * cut->out_seconds - in * cut->in_seconds;
         if (best >= 0 && seconds <= most) continue;
         best = i;
         most = seconds;
@@ -197,7 +205,7 @@ TideStatus bound_seconds(const Facts *f, Freedom freedom, size_t limit, size_t h
     c.priced = pool_new(&pool, (size_t)f->n_order, sizeof *c.priced);
     c.kept = pool_new(&pool, (size_t)f->problem->n_nodes + 2, sizeof *c.kept);
     c.hosted = pool_new(&pool, (size_t)f->problem->n_nodes + 2, sizeof *c.hosted);
-    c.cheapest = pool_new(&pool, (size_t)f->problem->n_tensors, sizeof *c.cheapest);
+    c.paid = pool_new(&pool, (size_t)f->problem->n_nodes + 2, sizeof *c.paid);
     TideStatus status = pool.failed ? TIDE_NO_MEMORY : cuts_find(f, freedom, limit, c.cuts);
     bool open = !status && section > 0 && !is_impossible(&c, out);
     if (open) status = price_alone(&c, section, out);

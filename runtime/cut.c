@@ -12,8 +12,7 @@ static bool is_bound(const Facts *f, int t)
     return f->uses[t].choice && x->forced == TIDE_KEEP;
 }
 
-/* The nodes from..to at which t is an item; none if from > to. */
-static void find_gap(const Facts *f, Freedom freedom, int t, int *from, int *to)
+void cut_find_gap(const Facts *f, Freedom freedom, int t, int *from, int *to)
 {
     const Uses *u = &f->uses[t];
     bool none = is_bound(f, t) || u->first == NO_NODE || (freedom == ONE_FATE && !u->choice);
@@ -26,7 +25,7 @@ bool cut_has_item(const Facts *f, Freedom freedom, int t, int node)
 {
     int from, to;
 
-    find_gap(f, freedom, t, &from, &to);
+    cut_find_gap(f, freedom, t, &from, &to);
     return from <= node && node <= to;
 }
 
@@ -91,7 +90,7 @@ static void add_all(const Facts *f, Freedom freedom, Sums s)
         double bytes = (double)f->problem->tensors[t].bytes;
         int from, to;
 
-        find_gap(f, freedom, t, &from, &to);
+        cut_find_gap(f, freedom, t, &from, &to);
         add_interval(s.items, from, to, bytes);
         if (is_bound(f, t)) {
             add_bound(f, t, s.bound);

@@ -28,6 +28,9 @@ typedef struct Cut {
  * the only failure. */
 TideStatus cuts_find(const Facts *f, Freedom freedom, size_t limit, Cut *cuts);
 
+/* The nodes from..to at whose cuts t is an item; none if from > to. */
+void cut_find_gap(const Facts *f, Freedom freedom, int t, int *from, int *to);
+
 /* Is t an item of the cut of this node? */
 bool cut_has_item(const Facts *f, Freedom freedom, int t, int node);
 
