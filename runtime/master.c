@@ -72,16 +72,29 @@ static int order_ways(const Pricing *p, int *order)
     return n;
 }
 
-static void round_ways(Rounding *r, const Pricing *p)
+/* Which way each block takes. Sorted: the first blocks take the first way, and so on. Spread: each way's
+ * blocks lie evenly among the others'. */
+static void choose_ways(Rounding *r, const Pricing *p, bool spread)
 {
     int order[MOST_WAYS], n = order_ways(p, order), k = 0;
-    double sum = 0;
+    double sum = 0, taken[MOST_WAYS] = { 0 };
 
     for (int b = 0; b < r->n_blocks; b++) {
         while (k < n - 1 && (b + 0.5) / r->n_blocks > sum + pricing_share(p, order[k]))
             sum += pricing_share(p, order[k++]);
-        r->way_of[b] = order[k];
+        int best = k;
+        for (int i = 0; i < n && spread; i++) {
+            double behind = pricing_share(p, order[i]) * (b + 1) - taken[i];
+            if (i == 0 || behind > pricing_share(p, order[best]) * (b + 1) - taken[best]) best = i;
+        }
+        taken[best]++;
+        r->way_of[b] = order[best];
     }
+}
+
+static void round_ways(Rounding *r, const Pricing *p, bool spread)
+{
+    choose_ways(r, p, spread);
     for (int i = 0; i < r->f->n_choices; i++) {
         int t = r->f->choices[i], block = r->block_of[r->f->problem->tensors[t].producer];
         r->fates[t] = p->fates[r->way_of[block]][t];
@@ -106,28 +119,48 @@ static double try_fates(Rounding *r)
     return score.peak > r->limit ? (double)(score.peak - r->limit) : 0;
 }
 
+/* Round in both manners. Returns the bytes above the limit of the better one. */
+static double try_ways(Rounding *r, const Pricing *p)
+{
+    round_ways(r, p, false);
+    double sorted = try_fates(r);
+    round_ways(r, p, true);
+    return fmin(sorted, try_fates(r));
+}
+
 /* Price the cut with less and less room, until even its bound is no better than what was found. */
-static TideStatus lower_room(Rounding *r, CutSet set)
+static TideStatus lower_room(Rounding *r, Pricing *p, double speed)
 {
     const Score *best = &r->best->score;
+    CutSet set = r->best->bound.set;
 
+    set.cuts[0].out_seconds *= speed;
     for (int trial = 0; trial < MOST_TRIALS && set.cuts[0].room >= 0; trial++) {
-        Pricing *p;
-        TRY(pricing_new(r->f, &set, r->host_limit, r->section, &p));
-        bool may_win = best->excess > 0 || r->section + p->seconds < best->seconds;
-        if (may_win) round_ways(r, p);
-        pricing_free(p);
-        if (!may_win) return TIDE_OK;
-        double over = try_fates(r);
-        for (int k = set.n_cuts - 1; k >= 0; k--)
-            set.cuts[k].room -= over > 0 ? over : set.cuts[0].items / STEPS;
+        TRY(pricing_move(p, &set));
+        if (best->excess <= 0 && r->section + p->seconds >= best->seconds) return TIDE_OK;
+        double over = try_ways(r, p);
+        set.cuts[0].room -= over > 0 ? over : set.cuts[0].items / STEPS;
     }
     return TIDE_OK;
 }
 
+static TideStatus round_cut(Rounding *r)
+{
+    static const double speeds[] = { 1, 0.7, 0.5, 0.3, 0.15 }; /* of the lane out: copies may wait for room */
+    CutSet set = r->best->bound.set;
+    TideStatus status = TIDE_OK;
+    Pricing *p;
+
+    set.n_cuts = 1;
+    TRY(pricing_new(r->f, &set, r->host_limit, r->section, &p));
+    for (size_t i = 0; !status && i < sizeof speeds / sizeof *speeds; i++)
+        status = lower_room(r, p, speeds[i]);
+    pricing_free(p);
+    return status;
+}
+
 TideStatus master_solve(Evaluator *e, size_t limit, size_t host_limit, Master *out)
 {
-    static const double speeds[] = { 1, 0.5, 0.25 }; /* of the lanes: copies may have to wait for room */
     const Facts *f = e->schedule->facts;
     size_t nodes = (size_t)f->problem->n_nodes, tensors = (size_t)f->problem->n_tensors;
     Pool pool = { 0 };
@@ -144,12 +177,7 @@ TideStatus master_solve(Evaluator *e, size_t limit, size_t host_limit, Master *o
         out->score.excess = INFINITY;
         try_fates(&r);
         number_blocks(&r);
-    }
-    for (size_t i = 0; !status && out->bound.set.n_cuts && i < sizeof speeds / sizeof *speeds; i++) {
-        CutSet set = out->bound.set;
-        for (int k = 0; k < set.n_cuts; k++) set.cuts[k].out_seconds *= speeds[i];
-        for (int d = 0; d < set.n_deadlines; d++) set.deadlines[d] *= speeds[i];
-        status = lower_room(&r, set);
+        if (out->bound.set.n_cuts && out->bound.seconds < INFINITY) status = round_cut(&r);
     }
     pool_free(&pool);
     return status;

@@ -40,15 +40,13 @@ static int add_slack(const Pricing *p, int row)
     return simplex_add(p->lp, 0, 1, &row, &one);
 }
 
-/* A column for the newest way, and what it decides. */
-static bool add_way(Pricing *p, const Way *w)
+static bool add_column(Pricing *p, int i)
 {
+    const Way *w = &p->ways[i];
     int rows[ROW_COUNT];
     double values[ROW_COUNT] = { 0 };
-    TideFate *fates = pool_new(&p->pool, (size_t)p->facts->problem->n_tensors, sizeof *fates);
 
-    if (!fates) return false;
-    for (int i = 0; i < ROW_COUNT; i++) rows[i] = i;
+    for (int row = 0; row < ROW_COUNT; row++) rows[row] = row;
     for (int k = 0; k < p->set.n_cuts; k++) {
         values[ROW_BYTES + k] = w->bytes[k] / p->bytes;
         values[ROW_OUT + k] = w->out_seconds[k] / p->section;
@@ -56,13 +54,20 @@ static bool add_way(Pricing *p, const Way *w)
     for (int d = 0; d < p->set.n_deadlines; d++) values[ROW_IN + d] = w->in_seconds[d] / p->section;
     values[ROW_HOST] = w->host_bytes / p->bytes;
     values[ROW_ONE] = 1;
-    int column = simplex_add(p->lp, w->seconds / p->section, ROW_COUNT, rows, values);
-    if (column < 0) return false;
+    p->column[i] = simplex_add(p->lp, w->seconds / p->section, ROW_COUNT, rows, values);
+    return p->column[i] >= 0;
+}
+
+/* Remember the newest way and what it decides. */
+static bool add_way(Pricing *p, const Way *w)
+{
+    TideFate *fates = pool_new(&p->pool, (size_t)p->facts->problem->n_tensors, sizeof *fates);
+
+    if (!fates) return false;
     closure_fates(p->closure, &p->tried, fates);
     p->fates[p->n_ways] = fates;
-    p->ways[p->n_ways] = *w;
-    p->column[p->n_ways++] = column;
-    return true;
+    p->ways[p->n_ways++] = *w;
+    return add_column(p, p->n_ways - 1);
 }
 
 /* ---- Prices -------------------------------------------------------------- */
@@ -123,11 +128,10 @@ static Way try_prices(Pricing *p, Prices prices)
 
 /* ---- The program --------------------------------------------------------- */
 
-/* Rows, what relieves them and what they leave, and the way that keeps everything. */
-static bool open_program(Pricing *p)
+/* Rows, what relieves them, and what they leave: the start is the first way, which keeps everything. */
+static bool open_program(Pricing *p, int *start)
 {
     double rhs[ROW_COUNT] = { 0 };
-    int start[ROW_COUNT], excess[MOST_CUTS];
 
     for (int k = 0; k < p->set.n_cuts; k++) {
         rhs[ROW_BYTES + k] = between(p->set.cuts[k].room / p->bytes, 0, 1e3);
@@ -138,28 +142,43 @@ static bool open_program(Pricing *p)
     rhs[ROW_ONE] = 1;
     p->lp = simplex_new(ROW_COUNT, rhs);
     if (!p->lp) return false;
-    for (int k = 0; k < p->set.n_cuts; k++) excess[k] = add_relief(p, dearest_byte, ROW_BYTES + k, 1);
     add_relief(p, 1, ROW_OUT, p->set.n_cuts);     /* stalls before the first cut  */
     add_relief(p, 1, ROW_IN, p->set.n_deadlines); /* stalls behind the main cut   */
     for (int row = 0; row < ROW_ONE; row++) start[row] = add_slack(p, row);
-    Way keep = try_prices(p, (Prices){ 0 });
-    if (!add_way(p, &keep)) return false;
-    start[ROW_ONE] = p->column[0];
-    for (int k = 0; k < p->set.n_cuts; k++)
-        if (keep.bytes[k] > p->set.cuts[k].room) start[ROW_BYTES + k] = excess[k];
-    simplex_start(p->lp, start);
+    for (int k = 0; k < p->set.n_cuts; k++) {
+        int excess = add_relief(p, dearest_byte, ROW_BYTES + k, 1);
+        if (p->ways[0].bytes[k] > p->set.cuts[k].room) start[ROW_BYTES + k] = excess;
+    }
     return true;
 }
 
+/* The program over the ways that are known, and then over more. */
 static bool find_prices(Pricing *p)
 {
-    if (!open_program(p)) return false;
+    int start[ROW_COUNT];
+
+    if (!open_program(p, start)) return false;
+    for (int i = 0; i < p->n_ways; i++)
+        if (!add_column(p, i)) return false;
+    start[ROW_ONE] = p->column[0];
+    simplex_start(p->lp, start);
     for (;;) {
         simplex_solve(p->lp, MOST_PIVOTS);
         Way way = try_prices(p, prices_of(p));
         if (simplex_value(p->lp) <= p->seconds / p->section + enough || p->n_ways == MOST_WAYS) return true;
         if (!add_way(p, &way)) return false;
     }
+}
+
+/* The way that keeps everything, found where nothing costs. */
+static bool add_first_way(Pricing *p)
+{
+    p->ways[0] = closure_solve(p->closure, &p->tried);
+    p->fates[0] = pool_new(&p->pool, (size_t)p->facts->problem->n_tensors, sizeof **p->fates);
+    if (!p->fates[0]) return false;
+    closure_fates(p->closure, &p->tried, p->fates[0]);
+    p->n_ways = 1;
+    return true;
 }
 
 TideStatus pricing_new(const Facts *f, const CutSet *set, size_t host_limit, double section, Pricing **out)
@@ -171,12 +190,21 @@ TideStatus pricing_new(const Facts *f, const CutSet *set, size_t host_limit, dou
     *p = (Pricing){
         .facts = f, .set = *set, .section = section, .bytes = set->cuts[0].items, .host = (double)host_limit
     };
-    if (closure_new(f, &p->set, &p->closure) || !find_prices(p)) {
+    if (closure_new(f, &p->set, &p->closure) || !add_first_way(p) || !find_prices(p)) {
         pricing_free(p);
         return TIDE_NO_MEMORY;
     }
     *out = p;
     return TIDE_OK;
+}
+
+TideStatus pricing_move(Pricing *p, const CutSet *set)
+{
+    for (int k = 0; k < p->set.n_cuts; k++) p->set.cuts[k] = set->cuts[k];
+    simplex_free(p->lp);
+    p->seconds = 0;
+    p->best = (Prices){ 0 };
+    return find_prices(p) ? TIDE_OK : TIDE_NO_MEMORY;
 }
 
 void pricing_free(Pricing *p)

@@ -9,7 +9,7 @@
 #include "runtime/closure.h"
 #include "runtime/simplex.h"
 
-enum { MOST_WAYS = 60 };
+enum { MOST_WAYS = 100 };
 
 typedef struct Pricing {
     const Facts *facts;
@@ -28,6 +28,8 @@ typedef struct Pricing {
 /* Find the best prices of a set of cuts, the main one of which lacks room, for a section that takes at
  * least so many seconds. TIDE_NO_MEMORY is the only failure. */
 TideStatus pricing_new(const Facts *f, const CutSet *set, size_t host_limit, double section, Pricing **out);
+/* The same for other rooms and times of the same cuts; starts from the ways that are known. */
+TideStatus pricing_move(Pricing *p, const CutSet *set);
 void       pricing_free(Pricing *p);
 
 /* The share of a way in the mixture of ways that uses just what there is; they sum to 1. */
