@@ -243,11 +243,14 @@ static void write_stats(const Planner *pl, const Emitted *first, TidePlan *plan)
 /* What is proven for the first graph inside the budget. */
 static TideStatus write_bounds(const Planner *pl, TidePlan *plan)
 {
-    TimeBound any;
+    const Facts *f = pl->work[0].facts;
+    TimeBound any, fates;
 
-    if (bound_seconds(pl->work[0].facts, ANY_SCHEDULE, pl->device_limit, pl->host_limit, &any))
+    if (bound_seconds(f, ANY_SCHEDULE, pl->device_limit, pl->host_limit, &any) ||
+        bound_seconds(f, ONE_FATE, pl->device_limit, pl->host_limit, &fates))
         return no_memory(pl->program);
     plan->stats.bound_seconds = any.seconds;
+    plan->stats.bound_lp_seconds = any.seconds > fates.seconds ? any.seconds : fates.seconds;
     return TIDE_OK;
 }
 
