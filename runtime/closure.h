@@ -1,8 +1,9 @@
 /* closure.h - the cheapest way through a cut at given prices: an exact minimum by max-flow.
  *
- * Each item of the cut is paid for where it lies, by the byte on the device or by its copies, or its producer
- * runs again after the cut, which needs that node's own inputs in turn. At fixed prices the cheapest choice for
- * all items together, with runs and inputs shared, is a minimum cut: tensors and nodes are nodes of a network,
+ * Each item of the cut is paid for where it lies, by the byte on the device or by its copies, or its
+ * producer runs again after the cut, which needs that node's own inputs in turn. At fixed prices the
+ * cheapest choice for all items together, with runs and inputs shared, is a minimum cut: tensors and nodes
+ * are nodes of a network,
  *
  *     source -> each item;   item -> its producer, capacity its price;
  *     producer -> sink, capacity its seconds;   producer -> each of its inputs, unlimited.

@@ -9,7 +9,8 @@ static bool is_bound(const Facts *f, int t)
     const CostTensor *x = &f->problem->tensors[t];
 
     if (x->fixed || x->input || x->output || x->kind != TIDE_ACTIVATION) return true;
-    return f->uses[t].choice && x->forced == TIDE_KEEP;
+    if (!f->uses[t].choice) return false;
+    return x->forced == TIDE_KEEP || (!f->uses[t].can_recompute && !f->uses[t].can_offload);
 }
 
 void cut_find_gap(const Facts *f, Freedom freedom, int t, int *from, int *to)

@@ -58,7 +58,7 @@ static int show(Tide *tide, const char *name, int batch, double slower)
         "proven %.2f GiB\n",
         name, batch, pl->work[0].problem->n_nodes, pl->work[0].facts->n_choices,
         (double)pl->static_bytes / (1 << 30), (double)pl->keep.height / (1 << 30), 1e3 * pl->keep.seconds,
-        (double)pl->least.height / (1 << 30), (double)pl->bound / (1 << 30));
+        (double)pl->least.height / (1 << 30), (double)pl->bound.bytes / (1 << 30));
     puts("          GiB   bound ms      lp ms    plan ms   gap %  gap_lp  plan s bound s    lp s  binding "
          "node");
     static const int percents[] = { 90, 70, 50, 35, 25, 15, 10 };
