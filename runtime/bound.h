@@ -8,8 +8,8 @@ typedef struct LeastBytes {
     int    node; /* that needs them; NO_NODE: the graph has none */
 } LeastBytes;
 
-/* The most bytes that must be on the device at one moment, whatever the fates (cut.h, ONE_FATE): no plan takes
- * less. TIDE_NO_MEMORY is the only failure. */
+/* The most bytes that must be on the device at one moment, whatever the fates (cut.h, ONE_FATE): no plan
+ * takes less. TIDE_NO_MEMORY is the only failure. */
 TideStatus least_bound(const Facts *f, LeastBytes *out);
 
 /* Write the names of the largest tensors that are there then, persistent ones left out, as "a, b, c". */

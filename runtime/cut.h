@@ -10,9 +10,9 @@
 
 /* What plans a bound is about. */
 typedef enum Freedom {
-    ANY_SCHEDULE, /* whatever keeps the order: a tensor may leave, return and be made again at any time  */
-    ONE_FATE,     /* what schedule.h makes: one fate for each tensor with a choice; it is there until its last use
-                   * in the forward phase and from its first use in the backward phase on                */
+    ANY_SCHEDULE, /* whatever keeps the order: tensors leave, return and are made again at any time  */
+    ONE_FATE,     /* what schedule.h makes: one fate for each tensor with a choice, which is there until its
+                   * last use in the forward phase and from its first use in the backward phase on  */
 } Freedom;
 
 typedef struct Cut {
