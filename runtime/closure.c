@@ -265,3 +265,15 @@ Way closure_solve(Closure *c, Prices prices)
         if (c->run[i] >= 0 && flow_is_cut(c->flow, c->run[i])) way.seconds += c->f->problem->nodes[i].seconds;
     return way;
 }
+
+void closure_fates(const Closure *c, Prices prices, TideFate *fates)
+{
+    for (int i = 0; i < c->n_seen; i++) {
+        int t = c->tensors[i];
+        if (!c->f->uses[t].choice || !cut_crosses(c->f, t, c->node)) continue;
+        if (!flow_is_cut(c->flow, c->buy[t]))
+            fates[t] = TIDE_RECOMPUTE;
+        else
+            fates[t] = is_cheaper_on_host(c, t, prices) ? TIDE_OFFLOAD : TIDE_KEEP;
+    }
+}

@@ -32,4 +32,8 @@ void       closure_free(Closure *c);
 
 Way        closure_solve(Closure *c, Prices prices);
 
+/* The fates of the way that closure_solve() found last, for these same prices: of all tensors that have a
+ * choice and cross the cut; others are left alone. fates[n_tensors] of the problem. */
+void       closure_fates(const Closure *c, Prices prices, TideFate *fates);
+
 #endif

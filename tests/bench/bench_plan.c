@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 #include "models/model.h"
+#include "runtime/bound_time.h"
 #include "runtime/graph.h"
 #include "runtime/planner.h"
 #include "runtime/profile.h"
@@ -83,7 +84,7 @@ static double evaluation_speed(Planner *pl)
     return (double)n / (now - began);
 }
 
-static void plan_budgets(Tide *t, Model *m, Row r, double slower)
+static void plan_budgets(Model *m, Row r, double slower)
 {
     TideProfile *f;
     Planner *pl;
@@ -91,14 +92,14 @@ static void plan_budgets(Tide *t, Model *m, Row r, double slower)
     if (tide_profile_guess(m->program, &f)) return;
     f->link = (Link){ 55e9 / slower, 55e9 / slower, 51e9 / slower, 3e-6 };
     if (planner_open(m->program, f, (TideBudget){ 0 }, &pl) || planner_find_extremes(pl)) return;
-    const Facts *facts = pl->work[0].facts;
+    GraphWork *w = &pl->work[0];
+    const Facts *facts = w->facts;
     size_t keep = pl->keep.height, fixed = pl->static_bytes;
     printf("%s batch %d, %d layers, link %.1f GB/s: %d nodes, %d tensors, %d choices; keep %.2f GiB in "
            "%.2f ms, least %.2f GiB; %.0f evaluations/s\n",
            r.model, r.batch, m->config.layers, f->link.out * 1e-9, facts->n_order, facts->problem->n_tensors,
            facts->n_choices, (double)keep / (1 << 30), pl->keep.seconds * 1e3,
            (double)pl->least.height / (1 << 30), evaluation_speed(pl));
-    planner_close(pl);
     for (int i = 0; i < N_PERCENTS; i++) {
         TidePlan *plan = NULL;
         size_t budget = fixed + (keep - fixed) / 100 * (size_t)percents[i];
@@ -110,16 +111,19 @@ static void plan_budgets(Tide *t, Model *m, Row r, double slower)
             continue;
         }
         TidePlanStats s = tide_plan_stats(plan);
-        printf("  %3d %%  step %9.3f ms  +%6.2f %%  recompute %8.3f  stall %8.3f  R %3d O %3d  out %6.2f GiB  "
+        TimeBound bound;
+        bound_seconds(facts, budget, SIZE_MAX, &bound);
+        printf("  %3d %%  step %9.3f ms  +%6.2f %%  gap %6.2f %%  recompute %8.3f  stall %8.3f  R %3d O %3d  out %6.2f GiB  "
                "planned in %.3f s\n",
-               percents[i], s.seconds * 1e3, 100 * (s.seconds / s.keep_seconds - 1), s.recompute_seconds * 1e3,
+               percents[i], s.seconds * 1e3, 100 * (s.seconds / s.keep_seconds - 1),
+               100 * (s.seconds / bound.seconds - 1), s.recompute_seconds * 1e3,
                s.stall_seconds * 1e3, s.fate[TIDE_RECOMPUTE].tensors, s.fate[TIDE_OFFLOAD].tensors,
                (double)s.bytes_out / (1 << 30), seconds);
         fflush(stdout);
         tide_plan_free(plan);
     }
+    planner_close(pl);
     tide_profile_free(f);
-    (void)t;
 }
 
 int main(int argc, char **argv)
@@ -131,8 +135,8 @@ int main(int argc, char **argv)
         Row r = argc > 1 ? (Row){ argv[1], argc > 2 ? atoi(argv[2]) : 8, argc > 3 ? atoi(argv[3]) : 0 } : rows[i];
         Model *m = build(t, r);
         if (!m) return 1;
-        plan_budgets(t, m, r, 1);
-        plan_budgets(t, m, r, 4);
+        plan_budgets(m, r, 1);
+        plan_budgets(m, r, 4);
         model_free(m);
     }
     tide_close(t);
