@@ -26,7 +26,6 @@ struct Ways {
     Closure *closure;
     Simplex *lp;
     double section, bytes, host; /* the units, and the bytes that the host offers */
-    double room;
     Prices best;
     double most; /* seconds proven at the best prices, beyond those of the section */
     Way ways[MOST_WAYS];
@@ -94,7 +93,7 @@ static bool find_way(Ways *w, Prices p)
     Way *x = &w->ways[w->n];
 
     *x = closure_solve(w->closure, p);
-    double seconds = x->price - p.byte * w->room - p.out * w->cut.out_seconds - p.in * w->cut.in_seconds -
+    double seconds = x->price - p.byte * w->cut.room - p.out * w->cut.out_seconds - p.in * w->cut.in_seconds -
                      p.host * w->host;
     if (seconds > w->most) {
         w->most = seconds;
@@ -128,7 +127,7 @@ static Prices prices_of(const Ways *w)
 /* Rows, what exceeds them and what they leave, and the ways known so far, of which the first keeps all. */
 static bool open_program(Ways *w)
 {
-    double rhs[ROW_COUNT] = { w->room / w->bytes, w->cut.out_seconds / w->section,
+    double rhs[ROW_COUNT] = { w->cut.room / w->bytes, w->cut.out_seconds / w->section,
                               w->cut.in_seconds / w->section, between(w->host / w->bytes, 0, 1e3), 1 };
     int start[ROW_COUNT], known = w->n;
 
@@ -143,7 +142,7 @@ static bool open_program(Ways *w)
     for (int i = 0; i < known; i++)
         if (!add_way(w, i)) return false;
     start[ROW_ONE] = w->column[0];
-    if (w->ways[0].bytes > w->room) start[ROW_BYTES] = excess;
+    if (w->ways[0].bytes > w->cut.room) start[ROW_BYTES] = excess;
     simplex_start(w->lp, start);
     return true;
 }
@@ -160,9 +159,9 @@ static void read_mixture(const Ways *w, Mixture *m)
     }
 }
 
-TideStatus ways_mix(Ways *w, double room, Mixture *out)
+TideStatus ways_mix(Ways *w, const Cut *limits, Mixture *out)
 {
-    w->room = room > 0 ? room : 0;
+    w->cut = *limits;
     w->most = 0;
     w->best = (Prices){ 0 };
     if (w->n == MOST_WAYS) w->n = 1; /* forget all but the first */

@@ -25,8 +25,9 @@ typedef struct Mixture {
 TideStatus ways_new(const Facts *f, const Cut *cut, size_t host_limit, Ways **out);
 void       ways_free(Ways *w);
 
-/* The best mixture for this many bytes for items, at least 0. Points into w, until the next call. Ways that
- * are known from other calls are used again. TIDE_NO_MEMORY is the only failure. */
-TideStatus ways_mix(Ways *w, double room, Mixture *out);
+/* The best mixture where the cut has this room and these seconds of the lanes, none negative: those of the
+ * cut, or less. Points into w, until the next call. Ways that are known from other calls are used again.
+ * TIDE_NO_MEMORY is the only failure. */
+TideStatus ways_mix(Ways *w, const Cut *limits, Mixture *out);
 
 #endif
