@@ -108,11 +108,11 @@ typedef struct Lack {
 
 static Lack lack_of(const Search *s, const Score *score)
 {
-    const Schedule *c = s->e->schedule;
-    const Task *run = s->e->timeline.tasks[LANE_COMPUTE], *out = s->e->timeline.tasks[LANE_OUT];
+    const Timeline *t = &s->e->timeline;
+    const Task *run = t->tasks[LANE_COMPUTE], *out = t->tasks[LANE_OUT];
     Lack lack = { .bytes = score->peak > s->q->limit ? (double)(score->peak - s->q->limit) : 0 };
 
-    for (int at = 1; c->n_transfers && at < c->n_runs; at++) {
+    for (int at = 1; score->host_bytes && at < t->n_tasks[LANE_COMPUTE]; at++) {
         double stall = run[at].start - run[at - 1].end;
         int left = run[at].after[LANE_OUT];
         if (left > 0 && out[left - 1].end >= run[at].start)
