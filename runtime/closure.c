@@ -8,16 +8,16 @@ enum { SOURCE, SINK, FIRST };
 
 struct Closure {
     const Facts *f;
-    int node;        /* of the cut */
+    int node; /* of the cut */
     Flow *flow;
-    int *buy;        /* [n_tensors]: arc that is cut if the tensor is paid for where it lies; -1      */
-    int *cheap;      /* [n_tensors]: arc that is cut if its node `again` runs; -1                     */
-    int *run;        /* [n_nodes]: arc that is cut if the node runs again; -1                         */
-    int *tensors;    /* [n_seen]: in the network                                                      */
-    bool *seen;      /* [n_tensors] */
+    int *buy;     /* [n_tensors]: arc that is cut if the tensor is paid for where it lies; -1      */
+    int *cheap;   /* [n_tensors]: arc that is cut if its node `again` runs; -1                     */
+    int *run;     /* [n_nodes]: arc that is cut if the node runs again; -1                         */
+    int *tensors; /* [n_seen]: in the network                                                      */
+    bool *seen;   /* [n_tensors] */
     int n_seen, n_done;
     bool may_recompute, may_offload, failed;
-    double unit;     /* seconds of one unit of capacity */
+    double unit; /* seconds of one unit of capacity */
     Pool pool;
 };
 
@@ -111,8 +111,7 @@ static int again_vertex(Closure *c, int t, int again, int producer)
 
     c->cheap[t] = add_arc(c, vertex, producer == NO_NODE ? SINK : producer_vertex(c, producer), 0);
     for (int j = 0; j < n->n_in; j++)
-        if (!first || reads(first, n->in[j]) || writes(first, n->in[j]))
-            need(c, vertex, n->in[j]);
+        if (!first || reads(first, n->in[j]) || writes(first, n->in[j])) need(c, vertex, n->in[j]);
     return vertex;
 }
 
@@ -197,9 +196,11 @@ static bool may_offload(const Closure *c, int t)
 static double host_price(const Closure *c, int t, Prices p)
 {
     const Link *l = &c->f->problem->link;
-    double bytes = (double)c->f->problem->tensors[t].bytes;
+    const CostTensor *x = &c->f->problem->tensors[t];
+    double moved = (double)x->moved;
 
-    return p.out * (l->latency + bytes / l->out) + p.in * (l->latency + bytes / l->in) + p.host * bytes;
+    return p.out * (l->latency + moved / l->out) + p.in * (l->latency + moved / l->in) +
+           p.host * (double)x->bytes;
 }
 
 static bool is_cheaper_on_host(const Closure *c, int t, Prices p)
@@ -242,12 +243,12 @@ static void set_capacities(Closure *c, Prices p)
 static void count_tensor(const Closure *c, int t, Prices p, Way *way)
 {
     const Link *l = &c->f->problem->link;
-    double bytes = (double)c->f->problem->tensors[t].bytes;
+    double bytes = (double)c->f->problem->tensors[t].bytes, moved = (double)c->f->problem->tensors[t].moved;
 
     if (flow_is_cut(c->flow, c->buy[t]) && is_cheaper_on_host(c, t, p)) {
         way->host_bytes += bytes;
-        way->out_seconds += l->latency + bytes / l->out;
-        way->in_seconds += l->latency + bytes / l->in;
+        way->out_seconds += l->latency + moved / l->out;
+        way->in_seconds += l->latency + moved / l->in;
     } else if (flow_is_cut(c->flow, c->buy[t])) {
         way->bytes += bytes;
     }
@@ -268,12 +269,17 @@ Way closure_solve(Closure *c, Prices prices)
 
 void closure_fates(const Closure *c, Prices prices, TideFate *fates)
 {
-    for (int i = 0; i < c->n_seen; i++) {
-        int t = c->tensors[i];
-        if (!c->f->uses[t].choice || !cut_crosses(c->f, t, c->node)) continue;
-        if (!flow_is_cut(c->flow, c->buy[t]))
+    const Facts *f = c->f;
+
+    for (int i = 0; i < f->n_choices; i++) {
+        int t = f->choices[i];
+        TideFate forced = f->problem->tensors[t].forced;
+        bool is_item = c->buy[t] >= 0 && cut_crosses(f, t, c->node);
+        fates[t] = TIDE_KEEP;
+        if (is_item && !flow_is_cut(c->flow, c->buy[t]) && f->uses[t].can_recompute)
             fates[t] = TIDE_RECOMPUTE;
-        else
-            fates[t] = is_cheaper_on_host(c, t, prices) ? TIDE_OFFLOAD : TIDE_KEEP;
+        else if (is_item && is_cheaper_on_host(c, t, prices))
+            fates[t] = TIDE_OFFLOAD;
+        if (forced != TIDE_AUTO) fates[t] = forced;
     }
 }

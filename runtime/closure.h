@@ -7,7 +7,8 @@
  *     source -> each item;   item -> its producer, capacity its price;
  *     producer -> sink, capacity its seconds;   producer -> each of its inputs, unlimited.
  *
- * A node `again` stands between its output and the first producer: if that one runs anyway, it costs nothing. */
+ * A node `again` stands between its output and the first producer: if that one runs anyway, it costs
+ * nothing. */
 #ifndef TIDE_CLOSURE_H
 #define TIDE_CLOSURE_H
 #include "runtime/cut.h"
@@ -32,8 +33,8 @@ void       closure_free(Closure *c);
 
 Way        closure_solve(Closure *c, Prices prices);
 
-/* The fates of the way that closure_solve() found last, for these same prices: of all tensors that have a
- * choice and cross the cut; others are left alone. fates[n_tensors] of the problem. */
+/* The fates that the newest way gives, found at these prices, to tensors with a choice: KEEP for those
+ * that the cut says nothing about. */
 void       closure_fates(const Closure *c, Prices prices, TideFate *fates);
 
 #endif

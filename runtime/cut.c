@@ -25,7 +25,7 @@ static double stage_seconds(const Problem *p, bool before)
         const CostTensor *x = &p->tensors[t];
         double speed = before ? p->link.in : p->link.out;
         if ((before ? x->input : x->output) && speed > 0)
-            seconds += p->link.latency + (double)x->bytes / speed;
+            seconds += p->link.latency + (double)x->moved / speed;
     }
     return seconds;
 }

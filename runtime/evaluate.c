@@ -9,7 +9,7 @@ static void time_stage_copies(Evaluator *e, const Problem *p)
 {
     for (int t = 0; t < p->n_tensors; t++) {
         const CostTensor *x = &p->tensors[t];
-        double bytes = (double)x->bytes;
+        double bytes = (double)x->moved;
         if (x->input && p->link.in > 0) e->prologue += p->link.latency + bytes / p->link.in;
         if (x->output && p->link.out > 0) e->epilogue += p->link.latency + bytes / p->link.out;
     }
@@ -121,14 +121,14 @@ static void demand(Evaluator *e, const Outline *o, bool moments)
     join_runs(e, o);
     for (int i = 0; i < o->n_transfers; i++) {
         const Transfer *x = &o->transfers[i];
-        out[i] = (Task){ .seconds = latency, .bytes = (double)x->bytes };
+        out[i] = (Task){ .seconds = latency, .bytes = x->moved };
         out[i].after[LANE_COMPUTE] = tasks_before(e, x->made + 1);
         if (moments && x->leave + 1 < o->n_runs)
             run[tasks_before(e, x->leave + 1)].after[LANE_OUT] = i + 1; /* i ascends */
     }
     for (int k = 0; k < o->n_transfers; k++) {
         const Transfer *x = &o->transfers[o->fetches[k]];
-        in[k] = (Task){ .seconds = latency, .bytes = (double)x->bytes };
+        in[k] = (Task){ .seconds = latency, .bytes = x->moved };
         in[k].after[LANE_COMPUTE] = moments ? tasks_before(e, x->back) : 0;
         in[k].after[LANE_OUT] = o->fetches[k] + 1;
         run[tasks_before(e, x->need)].after[LANE_IN] = k + 1;

@@ -17,7 +17,7 @@ typedef struct Clock {
 
 static double copy_seconds(const Evaluator *e, const Transfer *x, double bytes_per_second)
 {
-    return e->timeline.link.latency + (double)x->bytes / bytes_per_second;
+    return e->timeline.link.latency + x->moved / bytes_per_second;
 }
 
 /* ---- Leaving ------------------------------------------------------------- */

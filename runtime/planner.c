@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 #include "runtime/base.h"
+#include "runtime/bound_time.h"
 #include "runtime/emit.h"
 #include "runtime/io/record.h"
 #include "runtime/planner.h"
@@ -239,6 +240,17 @@ static void write_stats(const Planner *pl, const Emitted *first, TidePlan *plan)
     s->stall_seconds = first->stall_seconds;
 }
 
+/* What is proven for the first graph inside the budget. */
+static TideStatus write_bounds(const Planner *pl, TidePlan *plan)
+{
+    TimeBound any;
+
+    if (bound_seconds(pl->work[0].facts, pl->device_limit, pl->host_limit, &any))
+        return no_memory(pl->program);
+    plan->stats.bound_seconds = any.seconds;
+    return TIDE_OK;
+}
+
 static TideStatus write_plan(Planner *pl, const Solution *s, TidePlan *plan)
 {
     Emitted first = { 0 }, other;
@@ -262,7 +274,7 @@ static TideStatus write_plan(Planner *pl, const Solution *s, TidePlan *plan)
     }
     TRY(write_decisions(pl, s, plan));
     write_stats(pl, &first, plan);
-    return TIDE_OK;
+    return write_bounds(pl, plan);
 }
 
 static TideStatus new_plan(Planner *pl, const Solution *s, TidePlan **out)

@@ -107,6 +107,7 @@ static void begin_transfer(Schedule *s, int t, int at)
                     .out_stay = s->stay_of[t],
                     .in_stay = -1,
                     .bytes = s->facts->problem->tensors[t].bytes,
+                    .moved = (double)s->facts->problem->tensors[t].moved,
                     .made = at };
     s->host_bytes += s->facts->problem->tensors[t].bytes;
 }

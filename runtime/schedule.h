@@ -27,7 +27,8 @@ typedef struct Stay {
 typedef struct Transfer {
     int    tensor;
     int    out_stay, in_stay;
-    size_t bytes;
+    size_t bytes; /* that its stays take    */
+    double moved; /* bytes that a copy moves */
     int    made;  /* position of its producer: the copy out may start behind it             */
     int    until; /* position of its last use before it leaves                              */
     int    leave; /* last position at which it may still lie on the device                  */

@@ -7,7 +7,7 @@
 #ifndef TIDE_SEARCH_STEPS_H
 #define TIDE_SEARCH_STEPS_H
 #include "runtime/search.h"
-#include "runtime/ways.h"
+#include "runtime/bound_time.h"
 
 typedef struct Search {
     const Question *q;

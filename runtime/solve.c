@@ -113,10 +113,8 @@ static TideStatus search_from(Planner *pl, TidePolicy start, Solution *s, Soluti
         Question q = { w->evaluator, limit, pl->host_limit, round ? EFFORT_AGAIN : EFFORT };
         search_fates(&q, s->fates);
         evaluate(w->evaluator, s->fates, limit);
-        if (getenv("DBG")) { Score z = evaluate(w->evaluator, s->fates, limit); fprintf(stderr, "  start %d round %d limit %.3f: %.3f ms excess %g peak %.3f evals %ld\n", start, round, limit/1073741824., z.seconds*1e3, z.excess, z.peak/1073741824., w->evaluator->evaluations); }
         if (!may_win(pl, best)) return TIDE_OK;
         TRY(fit(pl, s));
-        if (getenv("DBG")) fprintf(stderr, "   fit: found %d height %.3f seconds %.3f\n", s->found, s->height/1073741824., s->seconds*1e3);
         take_faster(pl, s, best);
         if (s->found || !s->height || s->live == live) return TIDE_OK;
         live = s->live;

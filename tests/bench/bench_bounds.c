@@ -7,6 +7,7 @@
 #include <time.h>
 #include "models/model.h"
 #include "runtime/bound_time.h"
+#include "runtime/master.h"
 #include "runtime/planner.h"
 #include "tests/support/h200.h"
 
@@ -31,11 +32,16 @@ static void show_budget(Planner *pl, int percent)
     double solved = now();
     if (bound_seconds(w->facts, pl->device_limit, pl->host_limit, &bound)) return;
     double bounded = now();
-    printf("%3d%% %8.2f GiB %10.3f ms bound %10.3f gap %6.2f %%  %-28s %6.2f us/MiB  plan %.3f s bound %.3f s\n",
-           percent, (double)limit / (1 << 30), s.found ? 1e3 * s.seconds : 0, 1e3 * bound.seconds,
-           s.found ? 100 * (s.seconds / bound.seconds - 1) : 0,
-           bound.node == NO_NODE ? "-" : w->problem->nodes[bound.node].name, bound.price * 1e6 * (1 << 20),
-           solved - began, bounded - solved);
+    Master m = { .fates = calloc((size_t)w->problem->n_tensors, sizeof(TideFate)) };
+    if (!m.fates || master_solve(w->evaluator, pl->device_limit, pl->host_limit, &m)) return;
+    double mastered = now();
+    printf("%3d%% %9.2f %10.3f %10.3f %7.2f %10.3f %7.2f%s %7.3f %7.3f %7.3f  %s\n", percent,
+           (double)limit / (1 << 30), 1e3 * bound.seconds, s.found ? 1e3 * s.seconds : 0,
+           s.found ? 100 * (s.seconds / bound.seconds - 1) : 0, 1e3 * m.score.seconds,
+           100 * (m.score.seconds / bound.seconds - 1), m.score.excess > 0 ? "!" : " ", solved - began,
+           bounded - solved, mastered - bounded,
+           bound.cut.node == NO_NODE ? "-" : w->problem->nodes[bound.cut.node].name);
+    free(m.fates);
 }
 
 static int show(Tide *tide, const char *name, int batch, double slower)
@@ -51,11 +57,14 @@ static int show(Tide *tide, const char *name, int batch, double slower)
     if (model_new(tide, &config, &model) || tide_profile_guess(model->program, &profile)) return 1;
     h200_times(profile, slower);
     if (planner_open(model->program, profile, (TideBudget){ 0 }, &pl) || planner_find_extremes(pl)) return 1;
-    printf("%s B=%d: %d nodes, %d tensors with a fate; static %.2f GiB, keep %.2f GiB %.3f ms, least %.2f GiB, "
-           "proven %.2f GiB\n",
-           name, batch, pl->work[0].problem->n_nodes, pl->work[0].facts->n_choices,
-           (double)pl->static_bytes / (1 << 30), (double)pl->keep.height / (1 << 30), 1e3 * pl->keep.seconds,
-           (double)pl->least.height / (1 << 30), (double)pl->bound / (1 << 30));
+    printf(
+        "%s B=%d: %d nodes, %d tensors with a fate; static %.2f GiB, keep %.2f GiB %.3f ms, least %.2f GiB, "
+        "proven %.2f GiB\n",
+        name, batch, pl->work[0].problem->n_nodes, pl->work[0].facts->n_choices,
+        (double)pl->static_bytes / (1 << 30), (double)pl->keep.height / (1 << 30), 1e3 * pl->keep.seconds,
+        (double)pl->least.height / (1 << 30), (double)pl->bound / (1 << 30));
+    puts("          GiB   bound ms    plan ms   gap %  master ms   gap %  plan s bound s  master s  binding "
+         "node");
     static const int percents[] = { 90, 70, 50, 35, 25, 15, 10 };
     for (size_t i = 0; i < sizeof percents / sizeof *percents; i++) show_budget(pl, percents[i]);
     planner_close(pl);

@@ -24,9 +24,9 @@ void h200_times(TideProfile *f, double slower)
 {
     for (int i = 0; i < f->n_entries; i++) {
         Entry *e = &f->entries[i];
-        double by_bytes = e->bytes / 4.2e12, speed = speed_of(e->key), by_flops = speed > 0 ? e->flops / speed : 0;
+        double by_bytes = e->bytes / 4.2e12, speed = speed_of(e->key),
+               by_flops = speed > 0 ? e->flops / speed : 0;
         e->seconds = 2e-6 + (by_flops > by_bytes ? by_flops : by_bytes);
     }
-    f->link =
-        (Link){ .out = 55e9 / slower, .in = 55e9 / slower, .duplex = 51e9 / slower, .latency = 3e-6 };
+    f->link = (Link){ .out = 55e9 / slower, .in = 55e9 / slower, .duplex = 51e9 / slower, .latency = 3e-6 };
 }
