@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base.h"
-#include "runtime/evaluate.h"
+#include "runtime/draft.h"
 
 /* Inputs come and outputs go on the compute lane, one behind the other. */
 static void time_stage_copies(Evaluator *e, const Problem *p)
@@ -21,8 +21,9 @@ TideStatus evaluator_new(const Facts *f, Evaluator **out)
     size_t runs = 2, tensors = (size_t)f->problem->n_tensors;
 
     *out = NULL;
-    if (!e || schedule_new(f, &e->schedule)) {
-        free(e);
+    if (!e) return TIDE_NO_MEMORY;
+    if (schedule_new(f, &e->schedule) || draft_new(f, &e->draft)) {
+        evaluator_free(e);
         return TIDE_NO_MEMORY;
     }
     for (int i = 0; i < f->problem->n_nodes; i++) runs += 1 + (size_t)f->problem->nodes[i].n_out;
@@ -49,6 +50,7 @@ void evaluator_free(Evaluator *e)
 {
     if (!e) return;
     schedule_free(e->schedule);
+    draft_free(e->draft);
     pool_free(&e->pool);
     free(e);
 }
@@ -192,4 +194,9 @@ Score evaluate(Evaluator *e, const TideFate *fates, size_t limit)
         s->stays[s->transfers[i].in_stay].from = s->transfers[i].back;
     }
     return score;
+}
+
+Score evaluate_again(Evaluator *e, const TideFate *fates, size_t limit)
+{
+    return evaluate_outline(e, draft_follow(e->draft, fates), limit);
 }

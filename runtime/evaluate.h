@@ -25,7 +25,8 @@ typedef struct Outline {
 } Outline;
 
 typedef struct Evaluator {
-    Schedule *schedule;           /* of the newest evaluation                               */
+    Schedule *schedule;           /* of the newest evaluate()                               */
+    struct Draft *draft;          /* of the newest evaluate_again()                          */
     Timeline  timeline;           /* of the newest score: runs between two moments are one task */
     double    prologue, epilogue; /* seconds of the copies of inputs and of outputs         */
     double   *starts;             /* [n_runs]: of each run, while moments are chosen         */
@@ -44,6 +45,10 @@ void       evaluator_free(Evaluator *e);
 /* The schedule for these fates (see schedule_build), with moments of leaving and returning chosen
  * such that at most limit bytes are taken where that is possible. */
 Score evaluate(Evaluator *e, const TideFate *fates, size_t limit);
+
+/* The same score, but only what differs from the evaluate_again() before is found anew: for many fates that
+ * differ little. Leaves e->schedule alone. */
+Score evaluate_again(Evaluator *e, const TideFate *fates, size_t limit);
 
 /* Choose the moments of an outline and score it: what evaluate() does with that of its schedule. */
 Score evaluate_outline(Evaluator *e, const Outline *o, size_t limit);

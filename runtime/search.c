@@ -8,7 +8,7 @@
 
 Score search_score(Search *s)
 {
-    Score score = evaluate(s->e, s->fates, s->q->limit);
+    Score score = evaluate_again(s->e, s->fates, s->q->limit);
 
     if (score.host_bytes > s->q->host_limit) score.excess += (double)(score.host_bytes - s->q->host_limit);
     return score;

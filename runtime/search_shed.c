@@ -25,10 +25,11 @@ typedef struct Shed {
 
 /* ---- Knowing the current schedule ---------------------------------------- */
 
-/* Remember the current schedule: the evaluator's changes with every trial. */
+/* Remember what the schedule of the current fates is like. */
 static void study(Shed *s)
 {
     const Schedule *sc = s->s->e->schedule;
+    schedule_build(s->s->e->schedule, s->fates);
     double forward = 0, backward = 0, out = 0, in = 0;
 
     memset(s->reruns, 0, (size_t)s->p->n_nodes * sizeof *s->reruns);

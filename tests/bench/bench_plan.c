@@ -61,27 +61,39 @@ static Model *build(Tide *t, Row r)
     return m;
 }
 
-/* Evaluations a second of random single changes of fate. */
-static double evaluation_speed(Planner *pl)
+/* Evaluations a second, from nothing or again, of fates of a plan of which one is changed and changed back. */
+static double evaluation_speed(GraphWork *w, const TideFate *plan, size_t limit,
+                               Score (*score)(Evaluator *, const TideFate *, size_t))
 {
-    GraphWork *w = &pl->work[0];
-    TideFate *fates = calloc((size_t)w->problem->n_tensors, sizeof *fates);
+    size_t tensors = (size_t)w->problem->n_tensors;
+    TideFate *fates = calloc(tensors, sizeof *fates);
     uint64_t state = 1;
     long n = 0;
     double began = cpu_clock(), now = began;
 
-    baseline_fates(w->facts, TIDE_POLICY_OFFLOAD_INPUTS, fates);
-    size_t limit = (pl->static_bytes + 3 * pl->least.height) / 4;
-    for (; now - began < 0.5; now = cpu_clock())
+    if (!fates) return 0;
+    memcpy(fates, plan, tensors * sizeof *fates);
+    for (; now - began < 0.3; now = cpu_clock())
         for (int i = 0; i < 100; i++, n++) {
             state = state * 6364136223846793005u + 1442695040888963407u;
             int t = w->facts->choices[(state >> 33) % (uint64_t)w->facts->n_choices];
             TideFate fate = (TideFate)(TIDE_KEEP + (state >> 40) % 3);
             if (fate_is_allowed(w->facts, t, fate)) fates[t] = fate;
-            evaluate(w->evaluator, fates, limit);
+            score(w->evaluator, fates, limit);
+            fates[t] = plan[t];
         }
     free(fates);
     return (double)n / (now - began);
+}
+
+/* The fates of a plan by tensors of the problem. */
+static const TideFate *fates_of(const GraphWork *w, const TidePlan *plan)
+{
+    static TideFate fates[1 << 16];
+
+    for (int t = 0; t < w->problem->n_tensors && t < 1 << 16; t++)
+        fates[t] = tide_plan_fate(plan, (TideTensor){ w->problem->tensors[t].id });
+    return fates;
 }
 
 static void plan_budgets(Model *m, Row r, double slower)
@@ -96,10 +108,10 @@ static void plan_budgets(Model *m, Row r, double slower)
     const Facts *facts = w->facts;
     size_t keep = pl->keep.height, fixed = pl->static_bytes;
     printf("%s batch %d, %d layers, link %.1f GB/s: %d nodes, %d tensors, %d choices; keep %.2f GiB in "
-           "%.2f ms, least %.2f GiB; %.0f evaluations/s\n",
+           "%.2f ms, least %.2f GiB\n",
            r.model, r.batch, m->config.layers, f->link.out * 1e-9, facts->n_order, facts->problem->n_tensors,
            facts->n_choices, (double)keep / (1 << 30), pl->keep.seconds * 1e3,
-           (double)pl->least.height / (1 << 30), evaluation_speed(pl));
+           (double)pl->least.height / (1 << 30));
     for (int i = 0; i < N_PERCENTS; i++) {
         TidePlan *plan = NULL;
         size_t budget = fixed + (keep - fixed) / 100 * (size_t)percents[i];
@@ -114,11 +126,13 @@ static void plan_budgets(Model *m, Row r, double slower)
         TimeBound bound;
         bound_seconds(facts, budget, SIZE_MAX, &bound);
         printf("  %3d %%  step %9.3f ms  +%6.2f %%  gap %6.2f %%  recompute %8.3f  stall %8.3f  R %3d O %3d  out %6.2f GiB  "
-               "planned in %.3f s\n",
+               "planned in %.3f s  %5.0f and %6.0f "
+               "evaluations/s\n",
                percents[i], s.seconds * 1e3, 100 * (s.seconds / s.keep_seconds - 1),
                100 * (s.seconds / bound.seconds - 1), s.recompute_seconds * 1e3,
                s.stall_seconds * 1e3, s.fate[TIDE_RECOMPUTE].tensors, s.fate[TIDE_OFFLOAD].tensors,
-               (double)s.bytes_out / (1 << 30), seconds);
+               (double)s.bytes_out / (1 << 30), seconds, evaluation_speed(w, fates_of(w, plan), budget, evaluate),
+               evaluation_speed(w, fates_of(w, plan), budget, evaluate_again));
         fflush(stdout);
         tide_plan_free(plan);
     }
