@@ -1,0 +1,116 @@
+/* place_lower.c - a placement is lowered to a goal by exact search.
+ *
+ * Most effort goes to the goal itself. Heights between it and the lowest one known are tried by halving, so
+ * that something is gained where the goal is out of reach; then all again with more effort. */
+#include <stdlib.h>
+#include <time.h>
+#include "runtime/base.h"
+#include "runtime/place_lower.h"
+
+enum {
+    FIRST_NODES =
+        3000, /* for a height between, at first; and as many for each buffer as the next line says */
+    NODES_A_BUFFER = 30,
+    GOAL_SHARE = 8, /* as many times as much for the goal          */
+    HALVINGS = 4,
+};
+
+typedef struct Lowering {
+    Span *spans; /* [n]: lowered in place                           */
+    int n;
+    size_t alignment, height, floor; /* no height below floor is possible, or wanted */
+    PlaceState *state;
+    Effort *effort;
+} Lowering;
+
+static size_t end_of(const Span *s, size_t alignment)
+{
+    return s->lower < s->upper ? align_up(s->offset + s->bytes, alignment) : 0;
+}
+
+static size_t height_of(const Span *spans, int n, size_t alignment)
+{
+    size_t height = 0;
+
+    for (int i = 0; i < n; i++)
+        if (end_of(&spans[i], alignment) > height) height = end_of(&spans[i], alignment);
+    return height;
+}
+
+/* A search raises floors only, so what lies in holes between fixed spans becomes fixed too. */
+static TideStatus describe(Lowering *l)
+{
+    Span *copy = malloc(((size_t)l->n + 1) * sizeof *copy);
+    size_t fixed_end = 0;
+
+    if (!copy) return TIDE_NO_MEMORY;
+    for (int i = 0; i < l->n; i++)
+        if (l->spans[i].fixed && end_of(&l->spans[i], l->alignment) > fixed_end)
+            fixed_end = end_of(&l->spans[i], l->alignment);
+    for (int i = 0; i < l->n; i++) {
+        copy[i] = l->spans[i];
+        if (copy[i].offset < fixed_end) copy[i].fixed = true;
+    }
+    TideStatus status = state_new(copy, l->n, l->alignment, &l->state);
+    free(copy);
+    return status;
+}
+
+static void take_offsets(Lowering *l)
+{
+    const PlaceState *s = l->state;
+
+    for (int b = 0; b < s->n; b++) l->spans[s->span[b]].offset = (size_t)s->offset[b];
+    l->height = height_of(l->spans, l->n, l->alignment);
+}
+
+static bool is_over(const Lowering *l)
+{
+    struct timespec t;
+
+    if (l->height <= l->floor || l->effort->nodes <= 0) return true;
+    if (l->effort->until <= 0) return false;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec > l->effort->until;
+}
+
+static Verdict attempt(Lowering *l, size_t height, long nodes)
+{
+    if (nodes > l->effort->nodes) nodes = l->effort->nodes;
+    Effort effort = { nodes, l->effort->until };
+    Verdict verdict = exact_search(l->state, (int64_t)height, &effort);
+
+    l->effort->nodes -= nodes - effort.nodes;
+    if (verdict == VERDICT_FITS) take_offsets(l);
+    if (verdict == VERDICT_NEVER) l->floor = height + l->alignment;
+    return verdict;
+}
+
+static void lower(Lowering *l)
+{
+    long nodes = FIRST_NODES + NODES_A_BUFFER * (long)l->state->n;
+
+    while (!is_over(l)) {
+        if (attempt(l, l->floor, GOAL_SHARE * nodes) == VERDICT_UNKNOWN) nodes *= 2;
+        size_t low = l->floor; /* reached by no search so far */
+        for (int i = 0; i < HALVINGS && !is_over(l); i++) {
+            size_t middle = low + (l->height - low) / 2 / l->alignment * l->alignment;
+            if (attempt(l, middle, nodes) != VERDICT_FITS) low = middle + l->alignment;
+            if (low >= l->height) break;
+        }
+    }
+}
+
+size_t spans_lower(Span *spans, int n, size_t alignment, Goal *goal)
+{
+    Lowering l = { .spans = spans, .n = n, .alignment = alignment, .effort = &goal->effort };
+
+    l.height = height_of(spans, n, alignment);
+    l.floor = goal->height & ~(alignment - 1); /* heights are multiples */
+    if (l.height <= l.floor || describe(&l)) return l.height;
+    if ((size_t)l.state->bound > l.floor) l.floor = (size_t)l.state->bound;
+    lower(&l);
+    state_free(l.state);
+    goal->height = l.floor;
+    return l.height;
+}
