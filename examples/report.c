@@ -45,17 +45,29 @@ static void add_bytes(const Session *s, json_t *j)
     json_object_set_new(j, "least_bound_bytes", json_bytes(fixed + s->stats.least_bound_bytes));
 }
 
+/* What is proven for a micro-step, as for the step; the update has no choice. */
+static double step_bound(const Session *s, double micro)
+{
+    return step_seconds(s) - s->model->config.accum * (s->stats.seconds - micro);
+}
+
+/* null, as everywhere in this program, means "not known". */
+static void add_bound(const Session *s, json_t *j, double micro, const char *seconds, const char *gap)
+{
+    double bound = step_bound(s, micro);
+
+    json_object_set_new(j, seconds, micro > 0 ? json_number(bound) : json_null());
+    json_object_set_new(j, gap, micro > 0 ? json_number(step_seconds(s) / bound - 1) : json_null());
+}
+
 static void add_times(const Session *s, json_t *j)
 {
     int accum = s->model->config.accum;
 
     json_object_set_new(j, "step_seconds", json_number(step_seconds(s)));
     json_object_set_new(j, "keep_seconds", json_number(keep_step_seconds(s)));
-    /* Bounds are not proven yet: null, as everywhere in this program, means "not known". */
-    json_object_set_new(j, "bound_seconds", json_null());
-    json_object_set_new(j, "gap", json_null());
-    json_object_set_new(j, "bound_lp_seconds", json_null());
-    json_object_set_new(j, "gap_lp", json_null());
+    add_bound(s, j, s->stats.bound_seconds, "bound_seconds", "gap");
+    add_bound(s, j, s->stats.bound_lp_seconds, "bound_lp_seconds", "gap_lp");
     json_object_set_new(j, "recompute_seconds", json_number(accum * s->stats.recompute_seconds));
     json_object_set_new(j, "stall_seconds", json_number(accum * s->stats.stall_seconds));
     json_object_set_new(j, "bytes_out", json_bytes((size_t)accum * s->stats.bytes_out));
@@ -107,6 +119,21 @@ static void print_tally(const Session *s, TideFate fate, const char *what, FILE 
     fprintf(to, "%s %d (%s)", what, s->stats.fate[fate].tensors, bytes_text(s->stats.fate[fate].bytes, text));
 }
 
+/* How far the plan is from what is proven. */
+static void print_bounds(const Session *s, FILE *to)
+{
+    double step = step_seconds(s), any = step_bound(s, s->stats.bound_seconds),
+           lp = step_bound(s, s->stats.bound_lp_seconds);
+
+    if (s->stats.bound_seconds <= 0) return;
+    fprintf(to, "proven: no schedule of these nodes in this order takes less than %.2f ms (gap %.2f %%)",
+            any * 1e3, 100 * (step / any - 1));
+    if (s->stats.bound_lp_seconds > 0)
+        fprintf(to, "; none with one fate for each tensor takes less than %.2f ms (gap %.2f %%)", lp * 1e3,
+                100 * (step / lp - 1));
+    fputs("\n", to);
+}
+
 void plan_summary(const Session *s, FILE *to)
 {
     const TidePlanStats *t = &s->stats;
@@ -120,6 +147,7 @@ void plan_summary(const Session *s, FILE *to)
     fprintf(to, "\npredicted step %.2f ms: recompute %.2f ms, stall %.2f ms; moved out %s, in %s\n",
             step * 1e3, accum * t->recompute_seconds * 1e3, accum * t->stall_seconds * 1e3,
             bytes_text((size_t)accum * t->bytes_out, a), bytes_text((size_t)accum * t->bytes_in, b));
+    print_bounds(s, to);
     fprintf(to, "keeping everything would take %s and %.2f ms (this plan: %+.1f %% of time)\n",
             bytes_text(s->fixed_bytes + t->keep_bytes, a), keep * 1e3,
             keep > 0 ? (step / keep - 1) * 100 : 0.0);

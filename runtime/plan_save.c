@@ -26,6 +26,8 @@ const StatField stat_reals[STAT_REALS] = {
     { "keep_seconds", offsetof(TidePlanStats, keep_seconds) },
     { "recompute_seconds", offsetof(TidePlanStats, recompute_seconds) },
     { "stall_seconds", offsetof(TidePlanStats, stall_seconds) },
+    { "bound_seconds", offsetof(TidePlanStats, bound_seconds) },
+    { "bound_lp_seconds", offsetof(TidePlanStats, bound_lp_seconds) },
     { "plan_seconds", offsetof(TidePlanStats, plan_seconds) },
 };
 

@@ -231,6 +231,8 @@ typedef struct TidePlanStats {
     TideTally fate[TIDE_FATE_COUNT];
     double    seconds, keep_seconds;     /* predicted; keep_seconds of keep-everything   */
     double    recompute_seconds, stall_seconds;
+    double    bound_seconds;             /* no schedule takes less: bound_time.h        */
+    double    bound_lp_seconds;          /* no plan with one fate a tensor does; 0: not known */
     double    plan_seconds;              /* time that planning took, the proof included  */
     bool      checked;                   /* proven safe: by the planner, or after loading */
 } TidePlanStats;
