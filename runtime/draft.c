@@ -306,7 +306,11 @@ static void write_runs(Draft *d)
     double again = 0;
     int at = 0;
 
-    for (int i = 0; i < d->facts->n_order; i++) {
+    for (; at < d->turn; at++) { /* nothing runs again yet: positions and seconds never change */
+        live[at] = now += d->chunks[at].up;
+        now -= d->chunks[at].down;
+    }
+    for (int i = d->turn; i < d->facts->n_order; i++) {
         const Chunk *c = &d->chunks[i];
         for (int k = 0; k < c->n; k++) {
             const Rerun *r = &d->store[c->first + k];
@@ -417,7 +421,8 @@ static void begin(Draft *d)
         const CostNode *n = &p->nodes[f->order[i]];
         d->index[f->order[i]] = i;
         d->chunks[i] = (Chunk){ .up = n->scratch_bytes, .down = n->scratch_bytes, .interest = UINT64_MAX };
-        d->seconds[i + 1] = d->seconds[i] + n->seconds;
+        d->position[i] = i;
+        d->before[i + 1] = d->seconds[i + 1] = d->seconds[i] + n->seconds;
         if (f->order[i] >= p->turn && d->turn > i) d->turn = i;
     }
     for (int t = 0; t < p->n_tensors; t++) {

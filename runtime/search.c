@@ -6,12 +6,24 @@
 
 /* ---- What is best -------------------------------------------------------- */
 
+static void count_host_bytes(const Search *s, Score *score)
+{
+    if (score->host_bytes > s->q->host_limit) score->excess += (double)(score->host_bytes - s->q->host_limit);
+}
+
 Score search_score(Search *s)
 {
     Score score = evaluate_again(s->e, s->fates, s->q->limit);
 
-    if (score.host_bytes > s->q->host_limit) score.excess += (double)(score.host_bytes - s->q->host_limit);
+    count_host_bytes(s, &score);
     return score;
+}
+
+bool search_score_if_better(Search *s, const Score *than, Score *score)
+{
+    if (!evaluate_if_better(s->e, s->fates, s->q->limit, than->seconds, score)) return false;
+    count_host_bytes(s, score);
+    return true;
 }
 
 bool score_is_better(const Score *a, const Score *b)

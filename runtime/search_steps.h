@@ -28,6 +28,8 @@ typedef struct Search {
 
 /* The exact score of s->fates. Bytes above the host limit count as excess. */
 Score search_score(Search *s);
+/* The same, or false if it surely is no better than a score without excess. */
+bool  search_score_if_better(Search *s, const Score *than, Score *score);
 bool  score_is_better(const Score *a, const Score *b);
 /* Remember s->fates, whose score this is, if nothing better is known. */
 void  search_note(Search *s, const Score *score);
