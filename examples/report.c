@@ -128,7 +128,8 @@ static void print_bounds(const Session *s, FILE *to)
     fprintf(to, "proven: no schedule of these nodes in this order takes less than %.2f ms (gap %.2f %%)",
             any * 1e3, 100 * (step / any - 1));
     if (s->stats.bound_lp_seconds > 0)
-        fprintf(to, "; no plan of this kind less than %.2f ms (%.2f %%)", lp * 1e3, 100 * (step / lp - 1));
+        fprintf(to, "; none with one fate for each tensor takes less than %.2f ms (gap %.2f %%)", lp * 1e3,
+                100 * (step / lp - 1));
     fputs("\n", to);
 }
 

@@ -1,4 +1,5 @@
 /* closure.c - the cheapest way through a cut, by max-flow. */
+#include <math.h>
 #include <stdlib.h>
 #include "runtime/base.h"
 #include "runtime/closure.h"
@@ -8,14 +9,18 @@ enum { SOURCE, SINK, FIRST };
 
 struct Closure {
     const Facts *f;
-    int node; /* of the cut */
+    const CutSet *set;
+    int node; /* of the main cut */
     Flow *flow;
-    int *buy;     /* [n_tensors]: arc that is cut if the tensor is paid for where it lies; -1      */
-    int *cheap;   /* [n_tensors]: arc that is cut if its node `again` runs; -1                     */
-    int *run;     /* [n_nodes]: arc that is cut if the node runs again; -1                         */
-    int *tensors; /* [n_seen]: in the network                                                      */
+    int *buy;     /* [n_tensors]: arc that is cut if the tensor is paid for where it lies; -1       */
+    int *cheap;   /* [n_tensors]: arc that is cut if its node `again` runs; -1                      */
+    int *run;     /* [n_nodes]: arc that is cut if the node runs again; -1                          */
+    int *tensors; /* [n_seen]: in the network                                                       */
     bool *seen;   /* [n_tensors] */
     int n_seen, n_done;
+    unsigned *crosses; /* [n_tensors]: bits of the cuts at which it takes room                           */
+    int *due;          /* [n_tensors]: the first deadline before which it must be back                   */
+    double *remake;    /* [n_tensors]: seconds of making it again, its share; negative: it cannot be     */
     bool may_recompute, may_offload, failed;
     double unit; /* seconds of one unit of capacity */
     Pool pool;
@@ -70,7 +75,7 @@ static bool is_there(const Closure *c, int t)
     const Uses *u = &c->f->uses[t];
 
     if (x->fixed || x->input || x->output || u->first == NO_NODE || u->first >= c->node) return true;
-    if (cut_is_bound(c->f, t) && u->last >= c->node) return true;
+    if (u->last >= c->node && !cut_has_item(c->f, c->set->freedom, t, c->node)) return true;
     return reads(&c->f->problem->nodes[c->node], t);
 }
 
@@ -115,6 +120,14 @@ static int again_vertex(Closure *c, int t, int again, int producer)
     return vertex;
 }
 
+/* Seconds of a node `again` for one of its outputs, which share them. */
+static double again_seconds(const Closure *c, int t)
+{
+    const CostNode *n = &c->f->problem->nodes[c->f->problem->tensors[t].again];
+
+    return n->seconds / n->n_out;
+}
+
 /* The ways to a tensor. */
 static void add_tensor(Closure *c, int t)
 {
@@ -132,6 +145,47 @@ static void add_tensor(Closure *c, int t)
     else if (producer != NO_NODE)
         onward = producer_vertex(c, producer);
     c->buy[t] = add_arc(c, tensor_vertex(t), onward, 0);
+    c->remake[t] =
+        producer == NO_NODE ? -1 : f->problem->nodes[producer].seconds / f->problem->nodes[producer].n_out;
+    if (again == NO_NODE) return;
+    double cheap = again_seconds(c, t);
+    if (c->remake[t] < 0 || cheap < c->remake[t]) c->remake[t] = cheap;
+}
+
+/* The cuts, as bits, at which t takes room of its own if it is there: as an item, or longer than any use. */
+static unsigned crossed_cuts(const Closure *c, int t)
+{
+    const Uses *u = &c->f->uses[t];
+    unsigned bits = 0;
+
+    for (int k = 0; k < c->set->n_cuts; k++) {
+        int node = c->set->cuts[k].node;
+        bool item = cut_has_item(c->f, c->set->freedom, t, node) && !reads(&c->f->problem->nodes[node], t);
+        if (item || u->last < node) bits |= 1u << k;
+    }
+    return bits;
+}
+
+/* The first deadline before which each tensor is needed after the main cut. */
+static void find_due(Closure *c)
+{
+    const Problem *p = c->f->problem;
+    double now = 0;
+    int due = 0;
+
+    for (int t = 0; t < p->n_tensors; t++) c->due[t] = -1;
+    for (int i = 0; i < c->f->n_order; i++) {
+        const CostNode *n = &p->nodes[c->f->order[i]];
+        if (c->f->order[i] < c->node) continue;
+        while (due < c->set->n_deadlines - 1 && now > c->set->deadlines[due]) due++;
+        for (int j = 0; j < n->n_in; j++)
+            if (c->due[n->in[j]] < 0) c->due[n->in[j]] = due;
+        for (int j = 0; j < n->n_out; j++)
+            if (c->due[n->out[j]] < 0) c->due[n->out[j]] = due;
+        now += n->seconds;
+    }
+    for (int t = 0; t < p->n_tensors; t++) /* needed by a re-run only */
+        if (c->due[t] < 0) c->due[t] = c->set->n_deadlines - 1;
 }
 
 static void build(Closure *c)
@@ -140,12 +194,14 @@ static void build(Closure *c)
 
     for (int t = 0; t < f->problem->n_tensors; t++) {
         c->buy[t] = c->cheap[t] = -1;
-        if (!cut_is_bound(f, t) && cut_crosses(f, t, c->node)) need(c, SOURCE, t);
+        if (cut_has_item(f, c->set->freedom, t, c->node)) need(c, SOURCE, t);
     }
     while (c->n_done < c->n_seen && !c->failed) add_tensor(c, c->tensors[c->n_done++]);
+    for (int i = 0; i < c->n_seen; i++) c->crosses[c->tensors[i]] = crossed_cuts(c, c->tensors[i]);
+    find_due(c);
 }
 
-TideStatus closure_new(const Facts *f, int node, Closure **out)
+TideStatus closure_new(const Facts *f, const CutSet *set, Closure **out)
 {
     size_t tensors = (size_t)f->problem->n_tensors, nodes = (size_t)f->problem->n_nodes;
     Closure *c = calloc(1, sizeof *c);
@@ -153,7 +209,8 @@ TideStatus closure_new(const Facts *f, int node, Closure **out)
     *out = NULL;
     if (!c) return TIDE_NO_MEMORY;
     c->f = f;
-    c->node = node;
+    c->set = set;
+    c->node = set->cuts[0].node;
     c->unit = least_seconds(f) * 1e-12 + 1e-300;
     for (int i = 0; i < f->n_choices; i++) c->may_recompute |= f->uses[f->choices[i]].can_recompute;
     for (int i = 0; i < f->n_choices; i++) c->may_offload |= f->uses[f->choices[i]].can_offload;
@@ -162,6 +219,9 @@ TideStatus closure_new(const Facts *f, int node, Closure **out)
     c->cheap = pool_new(&c->pool, tensors, sizeof *c->cheap);
     c->tensors = pool_new(&c->pool, tensors, sizeof *c->tensors);
     c->seen = pool_new(&c->pool, tensors, sizeof *c->seen);
+    c->crosses = pool_new(&c->pool, tensors, sizeof *c->crosses);
+    c->due = pool_new(&c->pool, tensors, sizeof *c->due);
+    c->remake = pool_new(&c->pool, tensors, sizeof *c->remake);
     c->run = pool_new(&c->pool, nodes, sizeof *c->run);
     c->failed = c->pool.failed || !c->flow;
     for (size_t i = 0; i < nodes && !c->failed; i++) c->run[i] = -1;
@@ -182,7 +242,20 @@ void closure_free(Closure *c)
     free(c);
 }
 
-/* ---- Solving ------------------------------------------------------------- */
+/* ---- Prices of a tensor ---------------------------------------------------- */
+
+/* How a tensor is there: what it pays, and where it is at each cut. */
+typedef struct Hold {
+    double price;
+    bool remade;      /* between the last cut where it is not and the main one   */
+    unsigned on_host; /* bits of cuts                                           */
+    unsigned on_device;
+} Hold;
+
+static double copy_seconds(const Closure *c, int t, double bytes_per_second)
+{
+    return c->f->problem->link.latency + (double)c->f->problem->tensors[t].moved / bytes_per_second;
+}
 
 static bool may_offload(const Closure *c, int t)
 {
@@ -192,94 +265,150 @@ static bool may_offload(const Closure *c, int t)
            (!u->choice || (u->can_offload && c->f->problem->tensors[t].forced != TIDE_RECOMPUTE));
 }
 
-/* Seconds that the copies of t cost at these prices. */
-static double host_price(const Closure *c, int t, Prices p)
+/* Seconds that being on the host at cut k costs t. */
+static double host_price(const Closure *c, int t, const Prices *p, int k)
 {
-    const Link *l = &c->f->problem->link;
-    const CostTensor *x = &c->f->problem->tensors[t];
-    double moved = (double)x->moved;
+    double price = p->out[k] * copy_seconds(c, t, c->f->problem->link.out);
 
-    return p.out * (l->latency + moved / l->out) + p.in * (l->latency + moved / l->in) +
-           p.host * (double)x->bytes;
+    if (k) return price;
+    for (int d = c->due[t]; d < c->set->n_deadlines; d++)
+        price += p->in[d] * copy_seconds(c, t, c->f->problem->link.in);
+    return price + p->host * (double)c->f->problem->tensors[t].bytes;
 }
 
-static bool is_cheaper_on_host(const Closure *c, int t, Prices p)
+/* Add the cheaper of the two places at cut k. */
+static void hold_at(const Closure *c, int t, const Prices *p, int k, Hold *hold)
 {
-    return may_offload(c, t) && host_price(c, t, p) < p.byte * (double)c->f->problem->tensors[t].bytes;
+    double bytes = (double)c->f->problem->tensors[t].bytes, device = p->byte[k] * bytes;
+    double host = may_offload(c, t) ? host_price(c, t, p, k) : INFINITY;
+
+    if (!(c->crosses[t] & 1u << k)) return;
+    if (host < device)
+        hold->on_host |= 1u << k;
+    else
+        hold->on_device |= 1u << k;
+    hold->price += host < device ? host : device;
 }
+
+/* Never made again before the main cut. With one fate each, what has no choice does not outlive its uses. */
+static Hold hold_throughout(const Closure *c, int t, const Prices *p)
+{
+    bool never = c->set->freedom == ONE_FATE && !c->f->uses[t].choice && c->remake[t] >= 0;
+    Hold hold = { .price = never ? INFINITY : 0 };
+
+    for (int k = 0; k < c->set->n_cuts; k++) hold_at(c, t, p, k, &hold);
+    return hold;
+}
+
+/* Made again before the main cut: at an earlier one it was on the device, if that gave time to the lane out,
+ * or nowhere. */
+static Hold hold_remade(const Closure *c, int t, const Prices *p)
+{
+    Hold hold = { .remade = true, .price = (1 - p->out[0]) * c->remake[t] };
+
+    hold_at(c, t, p, 0, &hold);
+    for (int k = 1; k < c->set->n_cuts; k++) {
+        double gain = p->out[k] * c->remake[t] - p->byte[k] * (double)c->f->problem->tensors[t].bytes;
+        if (!(c->crosses[t] & 1u << k) || gain <= 0) continue;
+        hold.on_device |= 1u << k;
+        hold.price -= gain;
+    }
+    return hold;
+}
+
+static Hold cheapest_hold(const Closure *c, int t, const Prices *p)
+{
+    Hold whole = hold_throughout(c, t, p);
+
+    bool never = c->set->freedom == ONE_FATE && !c->f->uses[t].choice;
+    if (c->remake[t] < 0 || c->set->n_cuts == 1 || never) return whole;
+    Hold remade = hold_remade(c, t, p);
+    return remade.price < whole.price ? remade : whole;
+}
+
+/* ---- Solving ------------------------------------------------------------- */
 
 static int64_t capacity_of(const Closure *c, double seconds)
 {
     double units = seconds / c->unit; /* rounded down: the flow never promises too much */
 
-    return units > 1e16 ? (int64_t)1e16 : (int64_t)units;
+    return units > 1e16 ? (int64_t)1e16 : units > 0 ? (int64_t)units : 0;
 }
 
-/* Seconds of a node `again` for one of its outputs, which share them. */
-static double again_seconds(const Closure *c, int t)
+/* What a second of a re-run after the main cut costs: it gives time to the lane in. */
+static double rerun_price(const Closure *c, const Prices *p)
 {
-    const CostNode *n = &c->f->problem->nodes[c->f->problem->tensors[t].again];
+    double price = 1;
 
-    return n->seconds / n->n_out;
+    for (int d = 0; d < c->set->n_deadlines; d++) price -= p->in[d];
+    return price > 0 ? price : 0;
 }
 
-static void set_capacities(Closure *c, Prices p)
+static void set_capacities(Closure *c, const Prices *p)
 {
     const Problem *problem = c->f->problem;
+    double second = rerun_price(c, p);
 
     for (int i = 0; i < c->n_seen; i++) {
         int t = c->tensors[i];
-        double bytes = (double)problem->tensors[t].bytes;
-        double price = is_cheaper_on_host(c, t, p) ? host_price(c, t, p) : p.byte * bytes;
+        double price = cheapest_hold(c, t, p).price;
         flow_set(c->flow, c->buy[t], capacity_of(c, price));
-        if (c->cheap[t] >= 0)
-            flow_set(c->flow, c->cheap[t], capacity_of(c, (1 - p.in) * again_seconds(c, t)));
+        if (c->cheap[t] >= 0) flow_set(c->flow, c->cheap[t], capacity_of(c, second * again_seconds(c, t)));
     }
     for (int i = 0; i < problem->n_nodes; i++)
-        if (c->run[i] >= 0)
-            flow_set(c->flow, c->run[i], capacity_of(c, (1 - p.in) * problem->nodes[i].seconds));
+        if (c->run[i] >= 0) flow_set(c->flow, c->run[i], capacity_of(c, second * problem->nodes[i].seconds));
 }
 
-static void count_tensor(const Closure *c, int t, Prices p, Way *way)
+static void count_hold(const Closure *c, int t, const Hold *hold, Way *way)
 {
     const Link *l = &c->f->problem->link;
-    double bytes = (double)c->f->problem->tensors[t].bytes, moved = (double)c->f->problem->tensors[t].moved;
+    double bytes = (double)c->f->problem->tensors[t].bytes;
 
-    if (flow_is_cut(c->flow, c->buy[t]) && is_cheaper_on_host(c, t, p)) {
-        way->host_bytes += bytes;
-        way->out_seconds += l->latency + moved / l->out;
-        way->in_seconds += l->latency + moved / l->in;
-    } else if (flow_is_cut(c->flow, c->buy[t])) {
-        way->bytes += bytes;
+    if (hold->remade) way->seconds += c->remake[t];
+    for (int k = 0; k < c->set->n_cuts; k++) {
+        if (hold->on_device & 1u << k) way->bytes[k] += bytes;
+        if (hold->on_host & 1u << k) way->out_seconds[k] += copy_seconds(c, t, l->out);
+        if (hold->remade && (k == 0 || hold->on_device & 1u << k)) way->out_seconds[k] -= c->remake[t];
     }
-    if (c->cheap[t] >= 0 && flow_is_cut(c->flow, c->cheap[t])) way->seconds += again_seconds(c, t);
+    if (!(hold->on_host & 1u)) return;
+    way->host_bytes += bytes;
+    for (int d = c->due[t]; d < c->set->n_deadlines; d++) way->in_seconds[d] += copy_seconds(c, t, l->in);
 }
 
-Way closure_solve(Closure *c, Prices prices)
+Way closure_solve(Closure *c, const Prices *prices)
 {
     Way way = { 0 };
+    double after = 0;
 
     set_capacities(c, prices);
     way.price = (double)flow_solve(c->flow, SOURCE, SINK) * c->unit;
-    for (int i = 0; i < c->n_seen; i++) count_tensor(c, c->tensors[i], prices, &way);
+    for (int i = 0; i < c->n_seen; i++) {
+        int t = c->tensors[i];
+        Hold hold = cheapest_hold(c, t, prices);
+        if (flow_is_cut(c->flow, c->buy[t])) count_hold(c, t, &hold, &way);
+        if (c->cheap[t] >= 0 && flow_is_cut(c->flow, c->cheap[t])) after += again_seconds(c, t);
+    }
     for (int i = 0; i < c->f->problem->n_nodes; i++)
-        if (c->run[i] >= 0 && flow_is_cut(c->flow, c->run[i])) way.seconds += c->f->problem->nodes[i].seconds;
+        if (c->run[i] >= 0 && flow_is_cut(c->flow, c->run[i])) after += c->f->problem->nodes[i].seconds;
+    for (int d = 0; d < c->set->n_deadlines; d++) way.in_seconds[d] -= after;
+    way.seconds += after;
     return way;
 }
 
-void closure_fates(const Closure *c, Prices prices, TideFate *fates)
+void closure_fates(const Closure *c, const Prices *prices, TideFate *fates)
 {
     const Facts *f = c->f;
 
     for (int i = 0; i < f->n_choices; i++) {
         int t = f->choices[i];
         TideFate forced = f->problem->tensors[t].forced;
-        bool is_item = c->buy[t] >= 0 && cut_crosses(f, t, c->node);
         fates[t] = TIDE_KEEP;
-        if (is_item && !flow_is_cut(c->flow, c->buy[t]) && f->uses[t].can_recompute)
-            fates[t] = TIDE_RECOMPUTE;
-        else if (is_item && is_cheaper_on_host(c, t, prices))
-            fates[t] = TIDE_OFFLOAD;
+        if (c->buy[t] >= 0 && cut_has_item(f, c->set->freedom, t, c->node)) {
+            Hold hold = cheapest_hold(c, t, prices);
+            bool again = hold.remade || !flow_is_cut(c->flow, c->buy[t]);
+            if (again && f->uses[t].can_recompute) fates[t] = TIDE_RECOMPUTE;
+            if (!again && hold.on_host & 1u) fates[t] = TIDE_OFFLOAD;
+        }
         if (forced != TIDE_AUTO) fates[t] = forced;
     }
 }

@@ -83,7 +83,4 @@ double evaluate_freely(Evaluator *e);
  * where even the tightest moments exceed the limit, they are taken. */
 void moments_choose(Evaluator *e, const Outline *o, size_t limit);
 
-/* Device bytes that no plan can do without; keep: fates that keep everything. Uses the schedule. */
-size_t least_bound(Evaluator *e, const TideFate *keep);
-
 #endif

@@ -97,6 +97,17 @@ void planner_set_budget(Planner *pl, TideBudget b)
     pl->host_limit = !b.host_bytes ? SIZE_MAX : b.host_bytes > stage ? b.host_bytes - stage : 0;
 }
 
+TideStatus planner_note_bound(Planner *pl, int graph)
+{
+    LeastBytes least;
+
+    if (least_bound(pl->work[graph].facts, &least)) return no_memory(pl->program);
+    if (least.bytes <= pl->bound.bytes) return TIDE_OK;
+    pl->bound = least;
+    pl->bound_graph = graph;
+    return TIDE_OK;
+}
+
 /* Other graphs keep everything: their activations have no fate. */
 static TideStatus place_others(Planner *pl)
 {
@@ -104,8 +115,7 @@ static TideStatus place_others(Planner *pl)
         GraphWork *w = &pl->work[i];
         TideFate *keep = pool_new(&pl->pool, (size_t)w->problem->n_tensors, sizeof *keep);
         if (!keep) return no_memory(pl->program);
-        size_t bound = least_bound(w->evaluator, keep);
-        if (bound > pl->bound) pl->bound = bound;
+        TRY(planner_note_bound(pl, i));
         Score score = evaluate(w->evaluator, keep, SIZE_MAX);
         if (layout_place(w->layout, w->evaluator->schedule, score.peak + score.peak / SLACK))
             return no_memory(pl->program);
@@ -233,7 +243,7 @@ static void write_stats(const Planner *pl, const Emitted *first, TidePlan *plan)
     s->keep_seconds = pl->keep.seconds;
     s->least_bytes = most(pl->least.height, pl->others);
     if (s->least_bytes > s->device_bytes) s->least_bytes = s->device_bytes;
-    s->least_bound_bytes = pl->bound;
+    s->least_bound_bytes = pl->bound.bytes;
     s->bytes_out = first->bytes_out;
     s->bytes_in = first->bytes_in;
     s->seconds = first->seconds;
@@ -243,11 +253,14 @@ static void write_stats(const Planner *pl, const Emitted *first, TidePlan *plan)
 /* What is proven for the first graph inside the budget. */
 static TideStatus write_bounds(const Planner *pl, TidePlan *plan)
 {
-    TimeBound any;
+    const Facts *f = pl->work[0].facts;
+    TimeBound any, fates;
 
-    if (bound_seconds(pl->work[0].facts, pl->device_limit, pl->host_limit, &any))
+    if (bound_seconds(f, ANY_SCHEDULE, pl->device_limit, pl->host_limit, &any) ||
+        bound_seconds(f, ONE_FATE, pl->device_limit, pl->host_limit, &fates))
         return no_memory(pl->program);
     plan->stats.bound_seconds = any.seconds;
+    plan->stats.bound_lp_seconds = any.seconds > fates.seconds ? any.seconds : fates.seconds;
     return TIDE_OK;
 }
 
@@ -341,7 +354,9 @@ static TideStatus refuse_host(const Planner *pl)
 
 static TideStatus refuse(Planner *pl, size_t *least)
 {
-    char budget[SIZE_TEXT], fixed[SIZE_TEXT], lowest[SIZE_TEXT], proven[SIZE_TEXT], names[300] = "-";
+    char budget[SIZE_TEXT], fixed[SIZE_TEXT], lowest[SIZE_TEXT], proven[SIZE_TEXT], names[300] = "-",
+                                                                                    needed[300];
+    const Facts *binding = pl->work[pl->bound_graph].facts;
     size_t first = pl->least.height, found = most(first, pl->others);
     int graph = pl->others > first ? pl->highest : 0;
     GraphWork *w = &pl->work[graph];
@@ -354,15 +369,19 @@ static TideStatus refuse(Planner *pl, size_t *least)
                         : evaluate(w->evaluator, pl->least.fates, pl->least.live_limit);
     const Schedule *s = w->evaluator->schedule;
     if (s->n_runs) name_largest(s, score.peak_at, names, sizeof names);
+    least_names(binding, pl->bound, needed, sizeof needed);
     return tide_fail(
         pl->program->tide, TIDE_NO_PLAN,
         "no plan%s%s fits %s (%zu bytes): parameters, gradients and states take %s; the least budget found "
-        "is %zu bytes (%s), set by node %s of graph %s (%s); no plan at all can take less than %s",
+        "is %zu bytes (%s), set by node %s of graph %s (%s); no plan can take less than %s, which node %s "
+        "needs "
+        "(%s)",
         pl->budget.policy ? " of policy " : "", pl->budget.policy ? policy_names[pl->budget.policy] : "",
         size_text(pl->budget.device_bytes, budget), pl->budget.device_bytes,
         size_text(pl->static_bytes, fixed), found, size_text(found, lowest),
         s->n_runs ? w->problem->nodes[s->runs[score.peak_at].node].name : "-", w->graph->name, names,
-        size_text(pl->bound, proven));
+        size_text(pl->bound.bytes, proven),
+        pl->bound.node == NO_NODE ? "-" : binding->problem->nodes[pl->bound.node].name, needed);
 }
 
 static bool host_is_too_small(const Planner *pl)

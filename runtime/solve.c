@@ -211,7 +211,7 @@ static TideStatus find_candidates(Planner *pl, Candidates *c)
         baseline_fates(w->facts, (TidePolicy)p, fates);
         TRY(add_candidate(pl, c, fates));
         if (pl->budget.policy != TIDE_POLICY_AUTO || p < TIDE_POLICY_OFFLOAD) continue;
-        search_fates(&(Question){ w->evaluator, pl->bound, pl->host_limit, 0 }, fates);
+        search_fates(&(Question){ w->evaluator, pl->bound.bytes, pl->host_limit, 0 }, fates);
         TRY(add_candidate(pl, c, fates));
     }
     return TIDE_OK;
@@ -252,8 +252,7 @@ TideStatus planner_find_extremes(Planner *pl)
     TRY(planner_new_solution(pl, &pl->keep));
     TRY(planner_new_solution(pl, &pl->least));
     baseline_fates(w->facts, TIDE_POLICY_KEEP, pl->keep.fates);
-    size_t bound = least_bound(w->evaluator, pl->keep.fates);
-    if (bound > pl->bound) pl->bound = bound;
+    TRY(planner_note_bound(pl, 0));
     Score score = evaluate(w->evaluator, pl->keep.fates, SIZE_MAX);
     pl->keep.live_limit = SIZE_MAX;
     pl->keep.enough = score.peak + score.peak / SLACK;

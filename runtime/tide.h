@@ -224,7 +224,7 @@ typedef struct TidePlanStats {
     double    seconds, keep_seconds;     /* predicted; keep_seconds of keep-everything   */
     double    recompute_seconds, stall_seconds;
     double    bound_seconds;             /* no schedule takes less: bound_time.h        */
-    double    bound_lp_seconds;          /* no plan of a kind does: master.h; 0: not known */
+    double    bound_lp_seconds;          /* no plan with one fate a tensor does; 0: not known */
     double    plan_seconds;              /* time that planning took                      */
 } TidePlanStats;
 

@@ -7,7 +7,6 @@
 #include <time.h>
 #include "models/model.h"
 #include "runtime/bound_time.h"
-#include "runtime/master.h"
 #include "runtime/planner.h"
 #include "tests/support/h200.h"
 
@@ -23,25 +22,22 @@ static void show_budget(Planner *pl, int percent)
 {
     const GraphWork *w = &pl->work[0];
     size_t limit = pl->static_bytes + (pl->keep.height - pl->static_bytes) / 100 * (size_t)percent;
-    TimeBound bound;
+    TimeBound bound, lp;
     Solution s;
 
     planner_set_budget(pl, (TideBudget){ .device_bytes = limit });
     double began = now();
     if (planner_solve(pl, NULL, &s)) return;
     double solved = now();
-    if (bound_seconds(w->facts, pl->device_limit, pl->host_limit, &bound)) return;
+    if (bound_seconds(w->facts, ANY_SCHEDULE, pl->device_limit, pl->host_limit, &bound)) return;
     double bounded = now();
-    Master m = { .fates = calloc((size_t)w->problem->n_tensors, sizeof(TideFate)) };
-    if (!m.fates || master_solve(w->evaluator, pl->device_limit, pl->host_limit, &m)) return;
-    double mastered = now();
-    printf("%3d%% %9.2f %10.3f %10.3f %7.2f %10.3f %7.2f%s %7.3f %7.3f %7.3f  %s\n", percent,
-           (double)limit / (1 << 30), 1e3 * bound.seconds, s.found ? 1e3 * s.seconds : 0,
-           s.found ? 100 * (s.seconds / bound.seconds - 1) : 0, 1e3 * m.score.seconds,
-           100 * (m.score.seconds / bound.seconds - 1), m.score.excess > 0 ? "!" : " ", solved - began,
-           bounded - solved, mastered - bounded,
-           bound.cut.node == NO_NODE ? "-" : w->problem->nodes[bound.cut.node].name);
-    free(m.fates);
+    if (bound_seconds(w->facts, ONE_FATE, pl->device_limit, pl->host_limit, &lp)) return;
+    double priced = now();
+    printf("%3d%% %9.2f %10.3f %10.3f %10.3f %7.2f %7.2f %7.3f %7.3f %7.3f  %s\n", percent,
+           (double)limit / (1 << 30), 1e3 * bound.seconds, 1e3 * lp.seconds, s.found ? 1e3 * s.seconds : 0,
+           s.found ? 100 * (s.seconds / bound.seconds - 1) : 0,
+           s.found ? 100 * (s.seconds / lp.seconds - 1) : 0, solved - began, bounded - solved,
+           priced - bounded, bound.set.n_cuts ? w->problem->nodes[bound.set.cuts[0].node].name : "-");
 }
 
 static int show(Tide *tide, const char *name, int batch, double slower)
@@ -62,8 +58,8 @@ static int show(Tide *tide, const char *name, int batch, double slower)
         "proven %.2f GiB\n",
         name, batch, pl->work[0].problem->n_nodes, pl->work[0].facts->n_choices,
         (double)pl->static_bytes / (1 << 30), (double)pl->keep.height / (1 << 30), 1e3 * pl->keep.seconds,
-        (double)pl->least.height / (1 << 30), (double)pl->bound / (1 << 30));
-    puts("          GiB   bound ms    plan ms   gap %  master ms   gap %  plan s bound s  master s  binding "
+        (double)pl->least.height / (1 << 30), (double)pl->bound.bytes / (1 << 30));
+    puts("          GiB   bound ms      lp ms    plan ms   gap %  gap_lp  plan s bound s    lp s  binding "
          "node");
     static const int percents[] = { 90, 70, 50, 35, 25, 15, 10 };
     for (size_t i = 0; i < sizeof percents / sizeof *percents; i++) show_budget(pl, percents[i]);

@@ -46,7 +46,8 @@ static TidePlan *plan_for(const Scene *s, TideBudget b, const char *what)
     cr_expect_leq(st.least_bound_bytes, st.least_bytes, "%s", what);
     cr_expect_leq(st.least_bytes, st.device_bytes, "%s", what);
     cr_expect_gt(st.bound_seconds, 0, "%s", what);
-    cr_expect_leq(st.bound_seconds, st.seconds * (1 + 1e-9), "%s", what);
+    cr_expect_leq(st.bound_seconds, st.bound_lp_seconds, "%s", what);
+    cr_expect_leq(st.bound_lp_seconds, st.seconds * (1 + 1e-9), "%s", what);
     return plan;
 }
 
