@@ -326,6 +326,7 @@ size_t spans_place(Span *spans, int n, Placing how)
     }
     p.bound = spans_bound(spans, n, how.alignment);
     place_fixed(&p);
+    if (p.bound < p.fixed_height) p.bound = p.fixed_height;
     p.until = how.seconds > 0 ? wall_clock() + how.seconds : 0;
     for (int i = 0; i < N_FIRST && !is_done(&p); i++) {
         sort_by(&p, first_orders[i].key, k);

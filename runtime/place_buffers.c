@@ -5,7 +5,7 @@
 #include "runtime/base.h"
 #include "runtime/place.h"
 
-enum { NODES = 1000000, ORDERS = 200 }; /* where the clock is not looked at */
+enum { NODES = 300000, ORDERS = 200 }; /* where the clock is not looked at */
 
 static int compare(const void *a, const void *b)
 {

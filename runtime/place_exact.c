@@ -17,8 +17,9 @@
 #include "runtime/place_exact.h"
 
 enum {
-    FIRST_EFFORT = 300, /* nodes of the least effort, and as many for each buffer as NODES_A_BUFFER says */
-    NODES_A_BUFFER = 3,
+    NEAR = 4,           /* sections that count as one distance                                         */
+    FIRST_EFFORT = 200, /* nodes of the least effort, and as many for each buffer as NODES_A_BUFFER says */
+    NODES_A_BUFFER = 2,
     DEEPEST = 20000, /* of recursion                                                                */
 };
 
@@ -28,6 +29,7 @@ typedef struct Search {
     long until_nodes; /* of effort->nodes, where this attempt ends  */
     int depth;
     bool stopped;
+    bool near_conflict; /* where to decide next                       */
     struct Edge *edges; /* [2 * n_sections]: left and right of a run  */
     int *run_of;        /* [n_sections]                               */
     int *cross;         /* [n_sections + 1]                           */
@@ -117,14 +119,19 @@ static int n_choices(const Edge *e)
     return e->n_buffers + e->may_rise;
 }
 
-/* Few choices first; then where little room is left; then low. */
-static bool is_better(const PlaceState *s, const Edge *a, const Edge *b)
+/* No choice, or a single one, comes first. Then, if asked for, near the newest conflict: what is decided there
+ * may resolve it, while decisions far away would all be tried in vain. Then few choices, little room, low. */
+static bool is_better(const Search *x, const Edge *a, const Edge *b)
 {
-    int i = edge_section(a), j = edge_section(b);
-    int64_t full = s->floor[i] + s->rest[i], other = s->floor[j] + s->rest[j];
+    const PlaceState *s = x->state;
+    int i = edge_section(a), j = edge_section(b), m = n_choices(a), n = n_choices(b);
+    int near = abs(i - s->conflict) / NEAR, other_near = abs(j - s->conflict) / NEAR;
+    int64_t full = s->floor[i] + s->rest[i], other_full = s->floor[j] + s->rest[j];
 
-    if (n_choices(a) != n_choices(b)) return n_choices(a) < n_choices(b);
-    return full != other ? full > other : a->level < b->level;
+    if (m != n && (m < 2 || n < 2)) return m < n;
+    if (x->near_conflict && m > 1 && near != other_near) return near < other_near;
+    if (m != n) return m < n;
+    return full != other_full ? full > other_full : a->level < b->level;
 }
 
 /* The edge to decide next. */
@@ -139,7 +146,7 @@ static Edge choose_edge(Search *x, Part p)
         if (!e->valley) continue;
         int64_t rise = edge_rise(e);
         e->may_rise = rise < INT64_MAX && rise + s->rest[edge_section(e)] <= s->capacity;
-        if (best < 0 || is_better(s, e, &x->edges[best])) best = i;
+        if (best < 0 || is_better(x, e, &x->edges[best])) best = i;
     }
     assert(best >= 0); /* the lowest run is a valley */
     return x->edges[best];
@@ -315,14 +322,15 @@ static double next_random(Search *x) /* -1 to 1 */
     return (double)(x->random >> 11) / (double)(1ull << 52) - 1;
 }
 
-/* Every attempt has an order of its own: after one by each key they are disturbed by up to three tenths. */
+/* Every attempt has an order of its own: after one by each key they are disturbed by up to three tenths.
+ * From then on decisions are taken near conflicts. */
 static void rank_buffers(Search *x, long attempt, Turn *turns)
 {
     PlaceState *s = x->state;
-    double disturbance = attempt < N_KEYS ? 0 : 0.3;
+    double disturbance = attempt < 2 * N_KEYS ? 0 : 0.3;
 
     for (int b = 0; b < s->n; b++)
-        turns[b] = (Turn){ keys[attempt % N_KEYS](s, b) * (1 + disturbance * next_random(x)), b };
+        turns[b] = (Turn){ keys[attempt / 2 % N_KEYS](s, b) * (1 + disturbance * next_random(x)), b };
     qsort(turns, (size_t)s->n, sizeof *turns, compare_turns);
     for (int k = 0; k < s->n; k++) s->rank[turns[k].buffer] = k;
 }
@@ -363,11 +371,17 @@ static long luby(long i)
     return ones == i ? (ones + 1) / 2 : luby(i - ones / 2);
 }
 
+long exact_least_nodes(const PlaceState *s)
+{
+    return FIRST_EFFORT + NODES_A_BUFFER * (long)s->n;
+}
+
 static Verdict attempts(Search *x, int64_t capacity, Turn *turns, Shape *shapes)
 {
     PlaceState *s = x->state;
-    long least = FIRST_EFFORT + NODES_A_BUFFER * (long)s->n;
+    long least = exact_least_nodes(s);
 
+    s->conflict = 0;
     for (long i = 0; x->effort->nodes > 0; i++) {
         long effort = least * luby(i + 1);
         rank_buffers(x, i, turns);
@@ -376,6 +390,7 @@ static Verdict attempts(Search *x, int64_t capacity, Turn *turns, Shape *shapes)
         x->until_nodes = effort < x->effort->nodes ? x->effort->nodes - effort : 0;
         x->stopped = false;
         x->depth = 0;
+        x->near_conflict = i % 2 || i >= 2 * N_KEYS;
         if (search(x, (Part){ 0, s->n, 0, s->n_sections }, (Window){ 0, s->n_sections })) return VERDICT_FITS;
         if (!x->stopped) return VERDICT_NEVER;
     }

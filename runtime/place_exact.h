@@ -18,4 +18,7 @@ typedef struct Effort {
  * VERDICT_FITS. Takes from effort->nodes what it used. Without until the result depends on the arguments only. */
 Verdict exact_search(PlaceState *s, int64_t capacity, Effort *effort);
 
+/* Nodes of the shortest attempt; less is not worth a call. */
+long    exact_least_nodes(const PlaceState *s);
+
 #endif

@@ -1,18 +1,16 @@
 /* place_lower.c - a placement is lowered to a goal by exact search.
  *
- * Most effort goes to the goal itself. Heights between it and the lowest one known are tried by halving, so
- * that something is gained where the goal is out of reach; then all again with more effort. */
+ * Heights between the lowest one known and the goal are tried by halving, with little effort, so that much is
+ * gained at once and something where the goal is out of reach. Then most effort goes to the goal itself; then
+ * all again with more. */
 #include <stdlib.h>
 #include <time.h>
 #include "runtime/base.h"
 #include "runtime/place_lower.h"
 
 enum {
-    FIRST_NODES =
-        3000, /* for a height between, at first; and as many for each buffer as the next line says */
-    NODES_A_BUFFER = 30,
-    GOAL_SHARE = 8, /* as many times as much for the goal          */
-    HALVINGS = 4,
+    GOAL_SHARE = 8, /* times as much effort for the goal as for a height between */
+    HALVINGS = 3,
 };
 
 typedef struct Lowering {
@@ -86,18 +84,24 @@ static Verdict attempt(Lowering *l, size_t height, long nodes)
     return verdict;
 }
 
+/* Heights between the goal and the lowest one known. */
+static void try_between(Lowering *l, long nodes)
+{
+    size_t low = l->floor;
+
+    for (int i = 0; i < HALVINGS && low < l->height && !is_over(l); i++) {
+        size_t middle = low + (l->height - low) / 2 / l->alignment * l->alignment;
+        if (attempt(l, middle, nodes) != VERDICT_FITS) low = middle + l->alignment;
+    }
+}
+
 static void lower(Lowering *l)
 {
-    long nodes = FIRST_NODES + NODES_A_BUFFER * (long)l->state->n;
+    long nodes = exact_least_nodes(l->state);
 
     while (!is_over(l)) {
-        if (attempt(l, l->floor, GOAL_SHARE * nodes) == VERDICT_UNKNOWN) nodes *= 2;
-        size_t low = l->floor; /* reached by no search so far */
-        for (int i = 0; i < HALVINGS && !is_over(l); i++) {
-            size_t middle = low + (l->height - low) / 2 / l->alignment * l->alignment;
-            if (attempt(l, middle, nodes) != VERDICT_FITS) low = middle + l->alignment;
-            if (low >= l->height) break;
-        }
+        try_between(l, nodes);
+        if (!is_over(l) && attempt(l, l->floor, GOAL_SHARE * nodes) == VERDICT_UNKNOWN) nodes *= 2;
     }
 }
 
@@ -109,7 +113,7 @@ size_t spans_lower(Span *spans, int n, size_t alignment, Goal *goal)
     l.floor = goal->height & ~(alignment - 1); /* heights are multiples */
     if (l.height <= l.floor || describe(&l)) return l.height;
     if ((size_t)l.state->bound > l.floor) l.floor = (size_t)l.state->bound;
-    lower(&l);
+    if (goal->effort.nodes >= exact_least_nodes(l.state)) lower(&l);
     state_free(l.state);
     goal->height = l.floor;
     return l.height;

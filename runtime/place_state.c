@@ -88,6 +88,12 @@ static Window clip(const PlaceState *s, int buffer, Window w)
                      s->hi[buffer] < w.last ? s->hi[buffer] : w.last };
 }
 
+static bool fail_at(PlaceState *s, int section)
+{
+    s->conflict = section;
+    return false;
+}
+
 /* A buffer lies above all floors of its sections. False if one no longer fits; *touched covers those
  * whose lowest has risen. */
 static bool lift_buffers(PlaceState *s, Part p, Window risen, Window *touched)
@@ -98,7 +104,7 @@ static bool lift_buffers(PlaceState *s, Part p, Window risen, Window *touched)
         int64_t lowest = s->lowest[b];
         for (int i = w.first; i < w.last; i++) lowest = s->floor[i] > lowest ? s->floor[i] : lowest;
         if (lowest == s->lowest[b]) continue;
-        if (lowest + s->size[b] > s->capacity) return false;
+        if (lowest + s->size[b] > s->capacity) return fail_at(s, w.first);
         raise_lowest(s, b, lowest);
         *touched = hull(*touched, (Window){ s->lo[b], s->hi[b] });
     }
@@ -120,7 +126,7 @@ static bool lift_floors(PlaceState *s, Part p, Window touched, Window *risen)
     }
     for (int i = touched.first; i < touched.last; i++) {
         if (least[i] == INT64_MAX || least[i] <= s->floor[i]) continue;
-        if (least[i] + s->rest[i] > s->capacity) return false;
+        if (least[i] + s->rest[i] > s->capacity) return fail_at(s, i);
         *risen = hull(*risen, state_raise(s, i, least[i]));
     }
     return true;
@@ -164,7 +170,7 @@ static bool fill_sections(PlaceState *s, Part p, Window w)
         for (int i = own.first; i < own.last; i++) fill[i] = (fill[i] > lowest ? fill[i] : lowest) + size;
     }
     for (int i = w.first; i < w.last; i++)
-        if (fill[i] > s->capacity) return false;
+        if (fill[i] > s->capacity) return fail_at(s, i);
     return true;
 }
 

@@ -32,6 +32,7 @@ typedef struct PlaceState {
     int64_t *fill;       /* [n_sections]: least height that the rest can reach, see state_propagate() */
     int     *list;       /* [n]: buffers; each part holds a stretch of it                            */
     int64_t *scratch;    /* [n_sections]                                                             */
+    int      conflict;   /* section in which the rest did not fit when that was last so              */
     int64_t  bound;      /* no height can be less                                                    */
     int64_t  capacity;
     Undo    *undo;       /* [undo_room]: changes since the beginning                                 */
