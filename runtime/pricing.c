@@ -201,6 +201,7 @@ TideStatus pricing_new(const Facts *f, const CutSet *set, size_t host_limit, dou
 TideStatus pricing_move(Pricing *p, const CutSet *set)
 {
     for (int k = 0; k < p->set.n_cuts; k++) p->set.cuts[k] = set->cuts[k];
+    for (int d = 0; d < p->set.n_deadlines; d++) p->set.deadlines[d] = set->deadlines[d];
     simplex_free(p->lp);
     p->seconds = 0;
     p->best = (Prices){ 0 };

@@ -28,7 +28,8 @@ typedef struct Pricing {
 /* Find the best prices of a set of cuts, the main one of which lacks room, for a section that takes at
  * least so many seconds. TIDE_NO_MEMORY is the only failure. */
 TideStatus pricing_new(const Facts *f, const CutSet *set, size_t host_limit, double section, Pricing **out);
-/* The same for other rooms and times of the same cuts; starts from the ways that are known. */
+/* The same for other rooms and times of the same cuts; starts from the ways that are known. What it proves is
+ * about these only while each deadline stands for the same needs. */
 TideStatus pricing_move(Pricing *p, const CutSet *set);
 void       pricing_free(Pricing *p);
 

@@ -19,9 +19,9 @@ typedef enum Arrangement { MOVERS_FIRST, IN_TURNS, ARRANGEMENT_COUNT } Arrangeme
 /* The ways that have a share, those that move most first. */
 typedef struct Mixture {
     int n;
-    double share[MOST_WAYS + 1];
-    const Way *way[MOST_WAYS + 1];
-    const TideFate *fates[MOST_WAYS + 1];
+    double share[MOST_WAYS];
+    const Way *way[MOST_WAYS];
+    const TideFate *fates[MOST_WAYS];
 } Mixture;
 
 static Mixture read_mixture(const Pricing *p)
@@ -32,7 +32,7 @@ static Mixture read_mixture(const Pricing *p)
         double share = pricing_share(p, i);
         if (share < least_share) continue;
         int j = m.n++;
-        for (; j > 0 && m.way[j - 1]->out_seconds < p->ways[i].out_seconds; j--) {
+        for (; j > 0 && m.way[j - 1]->out_seconds[0] < p->ways[i].out_seconds[0]; j--) {
             m.share[j] = m.share[j - 1];
             m.way[j] = m.way[j - 1];
             m.fates[j] = m.fates[j - 1];
@@ -74,7 +74,7 @@ static int laggard(const Mixture *m, const double *given, double done)
 /* Follow the ways layer by layer. */
 static void arrange(const Search *s, const Mixture *m, Arrangement how, TideFate *fates)
 {
-    double done = 0, given[MOST_WAYS + 1] = { 0 };
+    double done = 0, given[MOST_WAYS] = { 0 };
 
     for (int l = 0; l < s->n_layers; l++) {
         double bytes = 0;
@@ -118,32 +118,36 @@ static Lack lack_of(const Search *s, const Score *score)
 
 /* One arrangement of the best mixture, with less and less room and time of the lanes at the cut, until it fits
  * and nothing waits, or until even the bound at that cut is no better than what was found. */
-static void try_arrangement(Search *s, Cut cut, Arrangement how)
+static void try_arrangement(Search *s, Pricing *p, CutSet set, Arrangement how)
 {
-    for (int round = 0; round < MOST_ROUNDS && cut.room >= 0; round++) {
-        double section = least_seconds(s->f), step = ldexp(1, round);
-        Pricing *p;
-        if (pricing_new(s->f, &cut, s->q->host_limit, section, true, &p)) return;
-        bool may_win = s->best_score.excess > 0 || section + p->seconds < s->best_score.seconds;
+    double section = least_seconds(s->f), *in = &set.deadlines[set.n_deadlines - 1];
+    Cut *cut = &set.cuts[0];
+
+    for (int round = 0; round < MOST_ROUNDS && cut->room >= 0; round++) {
+        if (pricing_move(p, &set)) return;
+        if (s->best_score.excess <= 0 && section + p->seconds >= s->best_score.seconds) return;
         Mixture m = read_mixture(p);
-        if (may_win) arrange(s, &m, how, s->fates);
-        pricing_free(p);
-        if (!may_win) return;
+        arrange(s, &m, how, s->fates);
         Score score = search_score(s);
         search_note(s, &score);
         Lack lack = lack_of(s, &score);
         if (lack.bytes <= 0 && lack.out + lack.in <= little * score.seconds) return;
-        cut.room -= lack.bytes * step;
-        cut.out_seconds = fmax(0, cut.out_seconds - lack.out);
-        cut.in_seconds = fmax(0, cut.in_seconds - lack.in);
+        cut->room -= lack.bytes * ldexp(1, round);
+        cut->out_seconds = fmax(0, cut->out_seconds - lack.out);
+        *in = fmax(0, *in - lack.in);
     }
 }
 
 void search_mixtures(Search *s)
 {
     TimeBound bound;
+    Pricing *p;
 
-    if (bound_seconds(s->f, s->q->limit, s->q->host_limit, &bound) || bound.cut.node == NO_NODE) return;
-    if (isinf(bound.seconds)) return;
-    for (int how = 0; how < ARRANGEMENT_COUNT; how++) try_arrangement(s, bound.cut, (Arrangement)how);
+    if (bound_seconds(s->f, ANY_SCHEDULE, s->q->limit, s->q->host_limit, &bound)) return;
+    if (bound.set.n_cuts == 0 || isinf(bound.seconds)) return;
+    CutSet set = bound.set;
+    set.n_cuts = 1;
+    if (pricing_new(s->f, &set, s->q->host_limit, least_seconds(s->f), &p)) return;
+    for (int how = 0; how < ARRANGEMENT_COUNT; how++) try_arrangement(s, p, set, (Arrangement)how);
+    pricing_free(p);
 }

@@ -116,7 +116,8 @@ static void plan_budgets(Model *m, Row r, double slower)
         TidePlan *plan = NULL;
         size_t budget = fixed + (keep - fixed) / 100 * (size_t)percents[i];
         double began = cpu_clock();
-        TideStatus status = tide_plan_make(m->program, f, (TideBudget){ .device_bytes = budget }, &plan, NULL);
+        TideStatus status =
+            tide_plan_make(m->program, f, (TideBudget){ .device_bytes = budget }, &plan, NULL);
         double seconds = cpu_clock() - began;
         if (status) {
             printf("  %3d %%  no plan\n", percents[i]);
@@ -124,14 +125,15 @@ static void plan_budgets(Model *m, Row r, double slower)
         }
         TidePlanStats s = tide_plan_stats(plan);
         TimeBound bound;
-        bound_seconds(facts, budget, SIZE_MAX, &bound);
-        printf("  %3d %%  step %9.3f ms  +%6.2f %%  gap %6.2f %%  recompute %8.3f  stall %8.3f  R %3d O %3d  out %6.2f GiB  "
+        bound_seconds(facts, ANY_SCHEDULE, budget, SIZE_MAX, &bound);
+        printf("  %3d %%  step %9.3f ms  +%6.2f %%  gap %6.2f %%  recompute %8.3f  stall %8.3f  R %3d O %3d  "
+               "out %6.2f GiB  "
                "planned in %.3f s  %5.0f and %6.0f "
                "evaluations/s\n",
                percents[i], s.seconds * 1e3, 100 * (s.seconds / s.keep_seconds - 1),
-               100 * (s.seconds / bound.seconds - 1), s.recompute_seconds * 1e3,
-               s.stall_seconds * 1e3, s.fate[TIDE_RECOMPUTE].tensors, s.fate[TIDE_OFFLOAD].tensors,
-               (double)s.bytes_out / (1 << 30), seconds, evaluation_speed(w, fates_of(w, plan), budget, evaluate),
+               100 * (s.seconds / bound.seconds - 1), s.recompute_seconds * 1e3, s.stall_seconds * 1e3,
+               s.fate[TIDE_RECOMPUTE].tensors, s.fate[TIDE_OFFLOAD].tensors, (double)s.bytes_out / (1 << 30),
+               seconds, evaluation_speed(w, fates_of(w, plan), budget, evaluate),
                evaluation_speed(w, fates_of(w, plan), budget, evaluate_again));
         fflush(stdout);
         tide_plan_free(plan);
@@ -146,7 +148,8 @@ int main(int argc, char **argv)
 
     if (!t) return 1;
     for (int i = 0; i < (argc > 1 ? 1 : N_ROWS); i++) {
-        Row r = argc > 1 ? (Row){ argv[1], argc > 2 ? atoi(argv[2]) : 8, argc > 3 ? atoi(argv[3]) : 0 } : rows[i];
+        Row r =
+            argc > 1 ? (Row){ argv[1], argc > 2 ? atoi(argv[2]) : 8, argc > 3 ? atoi(argv[3]) : 0 } : rows[i];
         Model *m = build(t, r);
         if (!m) return 1;
         plan_budgets(m, r, 1);
