@@ -162,7 +162,8 @@ static bool is_wanted(Draft *d, int t, int target)
 
     d->chunks[d->chunk].interest |= tensor_bit(d, t);
     if (t == target) return true;
-    return u->choice && d->fates[t] == TIDE_RECOMPUTE && !is_made(d, t) && u->last >= d->facts->order[d->chunk];
+    return u->choice && d->fates[t] == TIDE_RECOMPUTE && !is_made(d, t) &&
+           u->last >= d->facts->order[d->chunk];
 }
 
 /* Add a re-run of node for this target to the fresh list. */
@@ -363,8 +364,9 @@ static void write_transfers(Draft *d)
 static int input_of(const Draft *d, int t)
 {
     Moment m = d->stays[t].from[1];
-    int node = moment_rerun(m) == FIRST_RUN ? d->facts->order[moment_chunk(m)]
-                                            : d->store[d->chunks[moment_chunk(m)].first + moment_rerun(m)].node;
+    int node = moment_rerun(m) == FIRST_RUN
+                   ? d->facts->order[moment_chunk(m)]
+                   : d->store[d->chunks[moment_chunk(m)].first + moment_rerun(m)].node;
     const CostNode *n = &d->facts->problem->nodes[node];
     int j = 0;
 

@@ -10,7 +10,7 @@
 
 enum {
     TIGHTEN_ROUNDS = 6,
-    EFFORT = 8000,      /* evaluations to polish one search                               */
+    EFFORT = 8000,       /* evaluations to polish one search                               */
     EFFORT_AGAIN = 2000, /* the same, at a lower limit                                    */
 };
 static const double costless = 1e-4; /* seconds that placing may cost, in sections */
