@@ -162,7 +162,8 @@ static bool is_wanted(Draft *d, int t, int target)
 
     d->chunks[d->chunk].interest |= tensor_bit(d, t);
     if (t == target) return true;
-    return u->choice && d->fates[t] == TIDE_RECOMPUTE && !is_made(d, t) && u->last >= d->facts->order[d->chunk];
+    return u->choice && d->fates[t] == TIDE_RECOMPUTE && !is_made(d, t) &&
+           u->last >= d->facts->order[d->chunk];
 }
 
 /* Add a re-run of node for this target to the fresh list. */
@@ -306,7 +307,11 @@ static void write_runs(Draft *d)
     double again = 0;
     int at = 0;
 
-    for (int i = 0; i < d->facts->n_order; i++) {
+    for (; at < d->turn; at++) { /* nothing runs again yet: positions and seconds never change */
+        live[at] = now += d->chunks[at].up;
+        now -= d->chunks[at].down;
+    }
+    for (int i = d->turn; i < d->facts->n_order; i++) {
         const Chunk *c = &d->chunks[i];
         for (int k = 0; k < c->n; k++) {
             const Rerun *r = &d->store[c->first + k];
@@ -359,8 +364,9 @@ static void write_transfers(Draft *d)
 static int input_of(const Draft *d, int t)
 {
     Moment m = d->stays[t].from[1];
-    int node = moment_rerun(m) == FIRST_RUN ? d->facts->order[moment_chunk(m)]
-                                            : d->store[d->chunks[moment_chunk(m)].first + moment_rerun(m)].node;
+    int node = moment_rerun(m) == FIRST_RUN
+                   ? d->facts->order[moment_chunk(m)]
+                   : d->store[d->chunks[moment_chunk(m)].first + moment_rerun(m)].node;
     const CostNode *n = &d->facts->problem->nodes[node];
     int j = 0;
 
@@ -417,7 +423,8 @@ static void begin(Draft *d)
         const CostNode *n = &p->nodes[f->order[i]];
         d->index[f->order[i]] = i;
         d->chunks[i] = (Chunk){ .up = n->scratch_bytes, .down = n->scratch_bytes, .interest = UINT64_MAX };
-        d->seconds[i + 1] = d->seconds[i] + n->seconds;
+        d->position[i] = i;
+        d->before[i + 1] = d->seconds[i + 1] = d->seconds[i] + n->seconds;
         if (f->order[i] >= p->turn && d->turn > i) d->turn = i;
     }
     for (int t = 0; t < p->n_tensors; t++) {

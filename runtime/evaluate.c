@@ -57,19 +57,6 @@ void evaluator_free(Evaluator *e)
 
 /* ---- Times --------------------------------------------------------------- */
 
-static void mark(Evaluator *e, int position)
-{
-    e->marks[position / 64] |= (uint64_t)1 << position % 64;
-}
-
-static int count_bits(uint64_t bits)
-{
-    int n = 0;
-
-    for (; bits; bits &= bits - 1) n++;
-    return n;
-}
-
 /* How many tasks of the compute lane are over before the run at a marked position. */
 static int tasks_before(const Evaluator *e, int position)
 {
@@ -80,14 +67,14 @@ static int tasks_before(const Evaluator *e, int position)
 
 static void mark_moments(Evaluator *e, const Outline *o, bool moments)
 {
-    memset(e->marks, 0, ((size_t)o->n_runs / 64 + 1) * sizeof *e->marks);
-    mark(e, 0);
+    clear_marks(e->marks, o->n_runs);
+    mark(e->marks, 0);
     for (int i = 0; i < o->n_transfers; i++) {
         const Transfer *x = &o->transfers[i];
-        mark(e, x->made + 1);
-        mark(e, x->need);
-        if (moments) mark(e, x->back);
-        if (moments && x->leave + 1 < o->n_runs) mark(e, x->leave + 1);
+        mark(e->marks, x->made + 1);
+        mark(e->marks, x->need);
+        if (moments) mark(e->marks, x->back);
+        if (moments && x->leave + 1 < o->n_runs) mark(e->marks, x->leave + 1);
     }
 }
 
@@ -166,18 +153,22 @@ double evaluate_freely(Evaluator *e)
     return section_seconds(e, &o, false);
 }
 
+static void count_bytes(const Outline *o, size_t limit, Score *score)
+{
+    for (int at = 0; at < o->n_runs; at++)
+        if (o->live[at] > score->peak) score->peak = o->live[at];
+    while (score->peak_at < o->n_runs && o->live[score->peak_at] != score->peak) score->peak_at++;
+    for (int at = 0; score->peak > limit && at < o->n_runs; at++)
+        if (o->live[at] > limit) score->excess += (double)(o->live[at] - limit);
+}
+
 Score evaluate_outline(Evaluator *e, const Outline *o, size_t limit)
 {
     Score score = { .host_bytes = o->host_bytes };
 
     moments_choose(e, o, limit);
     score.seconds = section_seconds(e, o, true);
-    for (int at = 0; at < o->n_runs; at++) {
-        if (o->live[at] > limit) score.excess += (double)(o->live[at] - limit);
-        if (o->live[at] <= score.peak) continue;
-        score.peak = o->live[at];
-        score.peak_at = at;
-    }
+    count_bytes(o, limit, &score);
     e->evaluations++;
     return score;
 }
@@ -194,6 +185,29 @@ Score evaluate(Evaluator *e, const TideFate *fates, size_t limit)
         s->stays[s->transfers[i].in_stay].from = s->transfers[i].back;
     }
     return score;
+}
+
+/* With every transfer gone as early and back as late as can be, and nothing waiting for any. */
+static bool may_be_better(const Evaluator *e, const Outline *o, size_t limit, double than_seconds)
+{
+    size_t most = 0;
+
+    if (e->prologue + o->before[o->n_runs] + e->epilogue >= than_seconds) return false;
+    for (int at = 0; at < o->n_runs; at++)
+        if (o->live[at] > most) most = o->live[at];
+    return most <= limit;
+}
+
+bool evaluate_if_better(Evaluator *e, const TideFate *fates, size_t limit, double than_seconds, Score *score)
+{
+    const Outline *o = draft_follow(e->draft, fates);
+
+    if (!may_be_better(e, o, limit, than_seconds)) {
+        e->evaluations++;
+        return false;
+    }
+    *score = evaluate_outline(e, o, limit);
+    return true;
 }
 
 Score evaluate_again(Evaluator *e, const TideFate *fates, size_t limit)

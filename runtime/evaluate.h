@@ -38,6 +38,23 @@ typedef struct Evaluator {
     Pool      pool;
 } Evaluator;
 
+/* Sets of positions, a bit each. */
+static inline void mark(uint64_t *marks, int position)
+{
+    marks[position / 64] |= (uint64_t)1 << position % 64;
+}
+static inline void clear_marks(uint64_t *marks, int n)
+{
+    for (int word = 0; word <= n / 64; word++) marks[word] = 0;
+}
+static inline int count_bits(uint64_t bits)
+{
+    int n = 0;
+
+    for (; bits; bits &= bits - 1) n++;
+    return n;
+}
+
 /* TIDE_NO_MEMORY is the only failure. The facts must outlive the evaluator. */
 TideStatus evaluator_new(const Facts *f, Evaluator **out);
 void       evaluator_free(Evaluator *e);
@@ -49,6 +66,10 @@ Score evaluate(Evaluator *e, const TideFate *fates, size_t limit);
 /* The same score, but only what differs from the evaluate_again() before is found anew: for many fates that
  * differ little. Leaves e->schedule alone. */
 Score evaluate_again(Evaluator *e, const TideFate *fates, size_t limit);
+
+/* evaluate_again(), unless bytes or seconds show at once that the score is no better than this one, which has
+ * no excess: then false, and *score is not filled in. */
+bool evaluate_if_better(Evaluator *e, const TideFate *fates, size_t limit, double than_seconds, Score *score);
 
 /* Choose the moments of an outline and score it: what evaluate() does with that of its schedule. */
 Score evaluate_outline(Evaluator *e, const Outline *o, size_t limit);

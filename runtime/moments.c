@@ -3,6 +3,7 @@
  * Forward: a tensor may lie on the device until its copy is over, and nothing waits; where
  * memory runs out first, the run that needs the bytes waits for the oldest copy. Backward: a tensor
  * returns just in time, walking from the last need to the first; where memory is full, later. */
+#include <string.h>
 #include "runtime/evaluate.h"
 
 typedef struct Clock {
@@ -59,12 +60,54 @@ static void start_copies_out(Clock *c, int at)
 
 static void sort_by_last_use(Evaluator *e, const Outline *o)
 {
-    for (int at = 0; at < o->n_runs; at++) e->stays_until[at] = -1;
+    memset(e->stays_until, -1, (size_t)o->n_runs * sizeof *e->stays_until);
     for (int i = o->n_transfers - 1; i >= 0; i--) {
         int last = o->transfers[i].until;
         e->next[i] = e->stays_until[last];
         e->stays_until[last] = i;
     }
+}
+
+/* Positions at which something happens to a transfer. */
+static void mark_events(Evaluator *e, const Outline *o)
+{
+    clear_marks(e->marks, o->n_runs);
+    for (int i = 0; i < o->n_transfers; i++) {
+        mark(e->marks, o->transfers[i].made);
+        mark(e->marks, o->transfers[i].until + 1);
+        mark(e->marks, o->transfers[i].need);
+    }
+}
+
+/* The first event from this position on. */
+static int next_event(const Evaluator *e, int at, int n)
+{
+    uint64_t bits = e->marks[at / 64] & ~(uint64_t)0 << at % 64;
+    int word = at / 64;
+
+    while (!bits && word < n / 64) bits = e->marks[++word];
+    return bits ? word * 64 + count_bits((bits & -bits) - 1) : n;
+}
+
+/* Go on while nothing happens: no event, no copy that ends, no bytes that lack. Returns where that ends. */
+static int pass(const Clock *c, int at, int stop)
+{
+    const double *before = c->o->before;
+    size_t *live = c->o->live;
+    double *starting = c->e->starts;
+
+    if (c->oldest == c->made) {
+        for (; at < stop; at++) starting[at] = before[at] + c->waited;
+        return at;
+    }
+    double done = c->e->done[c->oldest];
+    for (; at < stop && c->extra <= c->limit; at++) {
+        double start = before[at] + c->waited;
+        if (done <= start || live[at] > c->limit - c->extra) break;
+        live[at] += c->extra;
+        starting[at] = start;
+    }
+    return at;
 }
 
 static void choose_leaves(Evaluator *e, const Outline *o, size_t limit)
@@ -73,7 +116,10 @@ static void choose_leaves(Evaluator *e, const Outline *o, size_t limit)
     int needed = 0; /* fetches before this one are over */
 
     sort_by_last_use(e, o);
+    mark_events(e, o);
     for (int at = 0; at < o->n_runs; at++) {
+        at = pass(&c, at, next_event(e, at, o->n_runs));
+        if (at == o->n_runs) break;
         loosen(&c, at);
         while (c.oldest < c.made && e->done[c.oldest] <= starts(&c, at)) let_leave(&c, at);
         while (c.oldest < c.made && (o->live[at] > limit || c.extra > limit - o->live[at])) let_leave(&c, at);

@@ -210,7 +210,7 @@ static double price_of(GraphWork *w, const Solution *s, int t, double seconds)
 
     if (fate == TIDE_KEEP) return 0;
     s->fates[t] = TIDE_KEEP;
-    double kept = evaluate(w->evaluator, s->fates, s->live_limit).seconds;
+    double kept = evaluate_again(w->evaluator, s->fates, s->live_limit).seconds;
     s->fates[t] = fate;
     return kept < seconds ? (seconds - kept) / (double)w->problem->tensors[t].bytes : 0;
 }
@@ -218,7 +218,7 @@ static double price_of(GraphWork *w, const Solution *s, int t, double seconds)
 static TideStatus write_decisions(Planner *pl, const Solution *s, TidePlan *plan)
 {
     GraphWork *w = &pl->work[0];
-    double seconds = evaluate(w->evaluator, s->fates, s->live_limit).seconds;
+    double seconds = evaluate_again(w->evaluator, s->fates, s->live_limit).seconds;
 
     plan->decisions = calloc((size_t)w->facts->n_choices + 1, sizeof *plan->decisions);
     if (!plan->decisions) return no_memory(pl->program);

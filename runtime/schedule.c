@@ -102,13 +102,12 @@ static bool has_fate(const Schedule *s, int t, TideFate fate)
 static void begin_transfer(Schedule *s, int t, int at)
 {
     s->stays[s->stay_of[t]].transfer = s->n_transfers;
-    s->transfers[s->n_transfers++] =
-        (Transfer){ .tensor = t,
-                    .out_stay = s->stay_of[t],
-                    .in_stay = -1,
-                    .bytes = s->facts->problem->tensors[t].bytes,
-                    .moved = (double)s->facts->problem->tensors[t].moved,
-                    .made = at };
+    s->transfers[s->n_transfers++] = (Transfer){ .tensor = t,
+                                                 .out_stay = s->stay_of[t],
+                                                 .in_stay = -1,
+                                                 .bytes = s->facts->problem->tensors[t].bytes,
+                                                 .moved = (double)s->facts->problem->tensors[t].moved,
+                                                 .made = at };
     s->host_bytes += s->facts->problem->tensors[t].bytes;
 }
 

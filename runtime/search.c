@@ -6,12 +6,28 @@
 
 /* ---- What is best -------------------------------------------------------- */
 
+static void count_host_bytes(const Search *s, Score *score)
+{
+    if (score->host_bytes > s->q->host_limit) score->excess += (double)(score->host_bytes - s->q->host_limit);
+}
+
 Score search_score(Search *s)
 {
     Score score = evaluate_again(s->e, s->fates, s->q->limit);
 
-    if (score.host_bytes > s->q->host_limit) score.excess += (double)(score.host_bytes - s->q->host_limit);
+    count_host_bytes(s, &score);
     return score;
+}
+
+bool search_score_if_better(Search *s, const Score *than, Score *score)
+{
+    if (than->excess > 0) {
+        *score = search_score(s);
+        return true;
+    }
+    if (!evaluate_if_better(s->e, s->fates, s->q->limit, than->seconds, score)) return false;
+    count_host_bytes(s, score);
+    return true;
 }
 
 bool score_is_better(const Score *a, const Score *b)
@@ -34,7 +50,8 @@ static bool like_choices(const Search *s, int i, int j)
     int t = s->f->choices[i], u = s->f->choices[j], a = facts_remaker(s->f, t), b = facts_remaker(s->f, u);
 
     if (s->p->tensors[t].bytes != s->p->tensors[u].bytes || (a < 0) != (b < 0)) return false;
-    return a < 0 || (s->p->nodes[a].seconds == s->p->nodes[b].seconds && s->p->nodes[a].n_out == s->p->nodes[b].n_out);
+    return a < 0 ||
+           (s->p->nodes[a].seconds == s->p->nodes[b].seconds && s->p->nodes[a].n_out == s->p->nodes[b].n_out);
 }
 
 static bool like_layers(const Search *s, int a, int b)
@@ -110,9 +127,13 @@ void search_fates(const Question *q, TideFate *fates)
         find_layers(&s);
         Score score = search_score(&s);
         search_note(&s, &score);
-        search_starts(&s, given);
-        s.until = s.e->evaluations + q->effort;
-        if (s.best_score.excess <= 0) search_locally(&s);
+        if (search_is_small(&s, q->effort)) {
+            search_all(&s);
+        } else {
+            search_starts(&s, given);
+            s.until = s.e->evaluations + q->effort;
+            if (q->effort) search_locally(&s);
+        }
         memcpy(fates, s.best, n * sizeof *fates);
     }
     pool_free(&s.pool);

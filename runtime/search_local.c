@@ -56,8 +56,8 @@ static bool try_changes(Local *l)
     bool better = false;
 
     if (l->n_changes && !is_over(l)) {
-        if (apply(l)) {
-            Score score = search_score(l->s);
+        Score score;
+        if (apply(l) && search_score_if_better(l->s, &l->now, &score)) {
             better = score_is_better(&score, &l->now);
             if (better) l->now = score;
         }

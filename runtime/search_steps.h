@@ -3,6 +3,7 @@
  *     search.c         where to start, which steps to take
  *     search_mix.c     fates from the best mixture of ways through the tightest cut
  *     search_shed.c    change fates where memory binds until everything fits
+ *     search_all.c     all combinations of fates, where they are few
  *     search_local.c   small changes, each judged by the exact score */
 #ifndef TIDE_SEARCH_STEPS_H
 #define TIDE_SEARCH_STEPS_H
@@ -28,6 +29,8 @@ typedef struct Search {
 
 /* The exact score of s->fates. Bytes above the host limit count as excess. */
 Score search_score(Search *s);
+/* The same, or false if it surely is no better than this score. */
+bool  search_score_if_better(Search *s, const Score *than, Score *score);
 bool  score_is_better(const Score *a, const Score *b);
 /* Remember s->fates, whose score this is, if nothing better is known. */
 void  search_note(Search *s, const Score *score);
@@ -39,7 +42,12 @@ void search_mixtures(Search *s);
  * lane_price: what a second of a copy lane is worth, even if hidden. Notes the outcome. */
 void search_shed(Search *s, double lane_price);
 
-/* Improve s->best, which fits, by small changes until none helps or s->until is reached. */
+/* Are there at most so many combinations of fates that are allowed? */
+bool  search_is_small(const Search *s, long most);
+/* Try them all. */
+void  search_all(Search *s);
+
+/* Improve s->best by small changes until none helps or s->until is reached. */
 void search_locally(Search *s);
 
 #endif

@@ -10,8 +10,8 @@
 
 enum {
     TIGHTEN_ROUNDS = 6,
-    EFFORT = 1000,      /* evaluations to polish one search                               */
-    EFFORT_AGAIN = 300, /* the same, at a lower limit                                    */
+    EFFORT = 8000,       /* evaluations to polish one search                               */
+    EFFORT_AGAIN = 2000, /* the same, at a lower limit                                    */
 };
 static const double costless = 1e-4; /* seconds that placing may cost, in sections */
 

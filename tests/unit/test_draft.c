@@ -29,7 +29,8 @@ static void expect_same(const Outline *o, const Schedule *s, const char *what)
 {
     cr_assert_eq(o->n_runs, s->n_runs, "%s: %d runs, not %d", what, o->n_runs, s->n_runs);
     for (int at = 0; at < s->n_runs; at++) {
-        cr_assert_eq(o->live[at], s->live[at], "%s: %zu bytes at %d, not %zu", what, o->live[at], at, s->live[at]);
+        cr_assert_eq(o->live[at], s->live[at], "%s: %zu bytes at %d, not %zu", what, o->live[at], at,
+                     s->live[at]);
         cr_assert_eq(o->before[at + 1], s->before[at + 1], "%s: seconds at %d", what, at);
     }
     cr_assert_eq(o->n_transfers, s->n_transfers, "%s", what);
@@ -64,9 +65,11 @@ static void follow(const Facts *f, int changes, const char *what)
         if (i && f->n_choices) change_some(f, fates);
         schedule_build(s, fates);
         expect_same(draft_follow(d, fates), s, text);
-        size_t limit = most / 2 + roll((uint32_t)(most < 1u << 30 ? most : 1u << 30)) * (most / 2 / (most + 1) + 1);
+        size_t limit =
+            most / 2 + roll((uint32_t)(most < 1u << 30 ? most : 1u << 30)) * (most / 2 / (most + 1) + 1);
         Score whole = evaluate(e, fates, limit), quick = evaluate_outline(e, draft_follow(d, fates), limit);
-        cr_assert_eq(whole.seconds, quick.seconds, "%s: %.17g, not %.17g", text, quick.seconds, whole.seconds);
+        cr_assert_eq(whole.seconds, quick.seconds, "%s: %.17g, not %.17g", text, quick.seconds,
+                     whole.seconds);
         cr_assert_eq(whole.peak, quick.peak, "%s", text);
         cr_assert_eq(whole.peak_at, quick.peak_at, "%s", text);
         cr_assert_eq(whole.excess, quick.excess, "%s", text);
