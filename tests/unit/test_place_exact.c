@@ -37,8 +37,8 @@ static size_t offset_upon(const Span *s, int fixed, int placed, Span x)
     return x.offset;
 }
 
-/* Can s[placed..n-1] be put right upon those before them, one after the other by ascending offset, around those
- * that are fixed? A lowest placement pushed down as far as it goes is among these. */
+/* Can s[placed..n-1] be put right upon those before them, one after the other by ascending offset, around
+ * those that are fixed? A lowest placement pushed down as far as it goes is among these. */
 static bool fits(Span *s, int fixed, int placed, int n, size_t capacity)
 {
     if (placed == n) return true;
@@ -57,8 +57,8 @@ static bool fits(Span *s, int fixed, int placed, int n, size_t capacity)
     return false;
 }
 
-/* A few long buffers, and short ones that fill each moment up to the bound: of twenty such lists about one does
- * not fit its bound. Some are left out. Returns how many are left. */
+/* A few long buffers, and short ones that fill each moment up to the bound: of twenty such lists about one
+ * does not fit its bound. Some are left out. Returns how many are left. */
 static int random_buffers(uint64_t seed, Span *s)
 {
     enum { MOMENTS = 6 };
