@@ -17,10 +17,10 @@
 #include "runtime/place_exact.h"
 
 enum {
-    NEAR = 4,           /* sections that count as one distance                                         */
-    FIRST_EFFORT = 200, /* nodes of the least effort, and as many for each buffer as NODES_A_BUFFER says */
-    NODES_A_BUFFER = 2,
-    DEEPEST = 20000, /* of recursion                                                                */
+    NEAR = 4,           /* sections that count as one distance                 */
+    FIRST_EFFORT = 200, /* nodes of the shortest attempt, and as many more ... */
+    NODES_A_BUFFER = 2, /* ... for each buffer                                 */
+    DEEPEST = 20000,    /* of recursion                                        */
 };
 
 typedef struct Search {
@@ -30,7 +30,7 @@ typedef struct Search {
     int depth;
     bool stopped;
     bool near_conflict; /* where to decide next                       */
-    struct Edge *edges; /* [2 * n_sections]: left and right of a run  */
+    struct Edge *edges; /* [2 * runs]: left and right edge of each    */
     int *run_of;        /* [n_sections]                               */
     int *cross;         /* [n_sections + 1]                           */
     uint64_t random;
@@ -125,8 +125,9 @@ static int n_choices(const Edge *e)
     return e->n_buffers + e->may_rise;
 }
 
-/* No choice, or a single one, comes first. Then, if asked for, near the newest conflict: what is decided there
- * may resolve it, while decisions far away would all be tried in vain. Then few choices, little room, low. */
+/* No choice, or a single one, comes first. Then, if asked for, near the newest conflict: what is decided
+ * there may resolve it, while decisions far away would all be tried in vain. Then few choices, little
+ * room, low. */
 static bool is_better(const Search *x, const Edge *a, const Edge *b)
 {
     const PlaceState *s = x->state;
@@ -158,7 +159,8 @@ static Edge choose_edge(Search *x, Part p)
     return x->edges[best];
 }
 
-/* Where in the list is the buffer with the next rank after the given one that may lie at the edge? -1: none. */
+/* Where in the list is the buffer with the next rank after the given one that may lie at the edge? -1:
+ * nowhere. */
 static int next_buffer(const PlaceState *s, Part p, const Edge *e, int rank)
 {
     int best = -1;

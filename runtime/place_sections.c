@@ -121,8 +121,8 @@ static void add_spans(PlaceState *s, const Span *spans, int n, size_t alignment,
 static bool allocate(PlaceState *s, size_t n)
 {
     int **ints[] = { &s->span, &s->lo, &s->hi, &s->rank, &s->twin, &s->list, &s->owner, &s->pins };
-    int64_t **longs[] = { &s->size,  &s->offset, &s->lowest, &s->base, &s->ceiling,
-                          &s->floor, &s->top,    &s->rest,   &s->fill, &s->scratch };
+    int64_t **longs[] = { &s->size,  &s->offset, &s->lowest, &s->base,   &s->ceiling,
+                          &s->floor, &s->top,    &s->rest,   &s->scratch };
 
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++) *ints[i] = pool_new(&s->pool, n, sizeof(int));
     for (size_t i = 0; i < sizeof longs / sizeof *longs; i++)

@@ -144,7 +144,7 @@ static bool lift_buffers(PlaceState *s, Part p, Window risen, Window *touched)
     return true;
 }
 
-/* A floor is at least the lowest offset of those that are still to come. False if the rest does not fit above;
+/* A floor is at least the lowest offset of those that are still to come. False if the rest does not fit;
  * *risen covers the floors that have risen. */
 static bool lift_floors(PlaceState *s, Part p, Window touched, Window *risen)
 {
@@ -193,7 +193,7 @@ static void sort_by_lowest(PlaceState *s, Part p)
 /* The height at which each section could be full: buffers one upon the other, none below its lowest. */
 static bool fill_sections(PlaceState *s, Part p, Window w)
 {
-    int64_t *fill = s->fill;
+    int64_t *fill = s->scratch;
 
     sort_by_lowest(s, p);
     for (int i = w.first; i < w.last; i++) fill[i] = s->floor[i];

@@ -2,8 +2,8 @@
  *
  *     TIDE_TEST_DATA=../shared/data bench_place [seconds a file]
  *
- * First each file is placed within the capacity it is known to fit, then as low as the seconds allow (0: a fixed
- * effort). Seconds are of the processor. */
+ * First each file is placed within the capacity it is known to fit, then as low as the seconds allow (0: a
+ * fixed effort). Seconds are of the processor. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

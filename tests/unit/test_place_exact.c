@@ -37,8 +37,8 @@ static size_t offset_upon(const Span *s, int fixed, int placed, Span x)
     return x.offset;
 }
 
-/* Can s[placed..n-1] be put right upon those before them, one after the other by ascending offset, around those
- * that are fixed? A lowest placement pushed down as far as it goes is among these. */
+/* Can s[placed..n-1] be put right upon those before them, one after the other by ascending offset, around
+ * those that are fixed? A lowest placement pushed down as far as it goes is among these. */
 static bool fits(Span *s, int fixed, int placed, int n, size_t capacity)
 {
     if (placed == n) return true;
@@ -57,8 +57,8 @@ static bool fits(Span *s, int fixed, int placed, int n, size_t capacity)
     return false;
 }
 
-/* A few long buffers, and short ones that fill each moment up to the bound: of twenty such lists about one does
- * not fit its bound. Some are left out. Returns how many are left. */
+/* A few long buffers, and short ones that fill each moment up to the bound: of twenty such lists about one
+ * does not fit its bound. Some are left out. Returns how many are left. */
 static int random_buffers(uint64_t seed, Span *s)
 {
     enum { MOMENTS = 6 };
@@ -161,6 +161,23 @@ Test(place_exact, few_buffers_around_fixed_ones, .timeout = 60)
         refuted += compare_with_all_orders(s, fixed, fixed + n, seed);
     }
     cr_expect_geq(refuted, 200, "only %d of them take a search to refute", refuted);
+}
+
+/* Seven bytes are alive at each moment, and eight are needed. The bound that is reported is what was proven. */
+Test(place_exact, the_bound_is_raised_by_proof)
+{
+    int64_t lower[] = { 0, 2, 1, 2, 0, 1, 4, 5 }, upper[] = { 4, 6, 5, 4, 1, 2, 5, 6 };
+    int64_t size[] = { 1, 2, 1, 3, 6, 5, 4, 5 }, offset[8];
+    Buffers b = { 8, lower, upper, size, offset };
+    Placed placed;
+
+    cr_assert_eq(place_buffers(b, 7, 0, &placed), TIDE_OK);
+    cr_expect_eq(placed.height, 8);
+    cr_expect_eq(placed.bound, 8);
+    cr_expect_eq(buffer_list_conflict(&b, 8), -1);
+    cr_assert_eq(place_buffers(b, 8, 0, &placed), TIDE_OK);
+    cr_expect_eq(placed.height, 8);
+    cr_expect_eq(placed.bound, 7, "nothing was to be proven");
 }
 
 /* ---- Cut rectangles ------------------------------------------------------ */
