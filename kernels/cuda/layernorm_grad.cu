@@ -54,22 +54,31 @@ static __device__ __forceinline__ float slope(float xhat, float h, float mean_h,
 
 /* ---- A team a row ------------------------------------------------------------------- */
 
-constexpr int X = 0, DY = 1, RESIDUAL = 2, FETCHED = 3, STAGES = 2;
+constexpr int X = 0, DY = 1, RESIDUAL = 2, FETCHED = 3, BLOCKS = 2; /* of a multiprocessor */
 
 /* What a lane knows of one row beside its packs. */
 struct Moments {
     float mean, rstd;
 };
 
-/* Start to fetch the lane's packs of row r, and read its moments. */
+/* Start to fetch the lane's packs of row r, if it is one of the block's. */
 template <int PACKS, int W, typename T>
-__device__ __forceinline__ Moments fetch(const Job<T> &j, Pack<T> *stage, int64_t r, const Team<W> &team)
+__device__ __forceinline__ void fetch(const Job<T> &j, Pack<T> *stage, int64_t r, int64_t last,
+                                      const Team<W> &team)
 {
     int64_t row = r * j.width;
 
-    fetch_row<PACKS>(stage + X * PACKS * BLOCK, j.x + row, team, j.width);
-    fetch_row<PACKS>(stage + DY * PACKS * BLOCK, j.dy + row, team, j.width);
-    if (j.residual) fetch_row<PACKS>(stage + RESIDUAL * PACKS * BLOCK, j.residual + row, team, j.width);
+    if (r < last) {
+        fetch_row<PACKS>(stage + X * PACKS * BLOCK, j.x + row, team, j.width);
+        fetch_row<PACKS>(stage + DY * PACKS * BLOCK, j.dy + row, team, j.width);
+        if (j.residual) fetch_row<PACKS>(stage + RESIDUAL * PACKS * BLOCK, j.residual + row, team, j.width);
+    }
+    async_commit();
+}
+
+template <typename T> __device__ __forceinline__ Moments moments_of(const Job<T> &j, int64_t r, int64_t last)
+{
+    if (r >= last) return {};
     return { j.mean[r], j.rstd[r] };
 }
 
@@ -117,21 +126,22 @@ template <typename T> static __device__ void write_part(const Job<T> &j, const f
 /* The teams of a block take the rows of its part in turn. x and dy are read from shared memory twice,
  * because the sums of dweight and dbias take most registers. */
 template <typename T, int W, int PACKS, bool SUM>
-static __global__ void __launch_bounds__(BLOCK, 2) by_teams(Job<T> j)
+static __global__ void __launch_bounds__(BLOCK, BLOCKS) by_teams(Job<T> j, int stages)
 {
-    extern __shared__ uint4 memory[]; /* [STAGES, FETCHED, PACKS, BLOCK] packs; at last the teams' sums */
+    extern __shared__ uint4 memory[]; /* [stages, FETCHED, PACKS, BLOCK] packs; at last the teams' sums */
     __shared__ float shared[2][BLOCK / WARP][2];
     constexpr int N = PACK<T>, STAGE = FETCHED * PACKS * BLOCK;
-    Pack<T> *stages = reinterpret_cast<Pack<T> *>(memory), weights[PACKS] = {};
+    Pack<T> *packs = reinterpret_cast<Pack<T> *>(memory), weights[PACKS] = {};
     Team<W> team = own_team<W>();
     int64_t first = blockIdx.x * j.rows_per_part;
     int64_t last = first + j.rows_per_part < j.rows ? first + j.rows_per_part : j.rows;
     float dw[PACKS][N] = {}, db[PACKS][N] = {}, ds[PACKS][N] = {}, per_width = 1.0f / (float)j.width;
-    Moments next = {};
+    Moments next = moments_of(j, first + team.index, last);
+    Ring ring = ring_of(stages);
     int turn = 0;
 
-    if (first + team.index < last) next = fetch<PACKS>(j, stages, first + team.index, team);
-    async_commit();
+    for (int s = 0; s + 1 < stages; s++)
+        fetch<PACKS>(j, packs + s * STAGE, first + team.index + s * team.COUNT, last, team);
     /* Where the sums leave registers for them: elsewhere the first cache has them. */
     constexpr bool KEEP = (SUM ? 3 : 2) * PACKS * N < 64;
     auto weight = [&](int k) {
@@ -141,14 +151,14 @@ static __global__ void __launch_bounds__(BLOCK, 2) by_teams(Job<T> j)
 #pragma unroll
     for (int k = 0; KEEP && k < PACKS; k++)
         if (team.template column<N>(k) < j.width) weights[k] = load<N>(j.weight + team.template column<N>(k));
-    for (int64_t r = first + team.index; r < last; r += team.COUNT, turn ^= 1) {
-        const Pack<T> *stage = stages + turn * STAGE;
+    for (int64_t r = first + team.index; r < last; r += team.COUNT, turn ^= 1, ring.next()) {
+        const Pack<T> *stage = packs + ring.read * STAGE;
         Moments m = next;
         float sum[2] = {};
 
-        if (r + team.COUNT < last) next = fetch<PACKS>(j, stages + (turn ^ 1) * STAGE, r + team.COUNT, team);
-        async_commit();
-        async_wait<1>(); /* the row before that one */
+        next = moments_of(j, r + team.COUNT, last);
+        fetch<PACKS>(j, packs + ring.write * STAGE, r + (stages - 1) * team.COUNT, last, team);
+        async_wait_but(stages - 1); /* the row before all of those */
 #pragma unroll
         for (int k = 0; k < PACKS; k++) {
             if (team.template column<N>(k) >= j.width) continue;
@@ -228,12 +238,18 @@ template <typename T> static __global__ void __launch_bounds__(BLOCK) by_columns
 template <typename T, int W, int PACKS, bool SUM>
 static bool launch_teams(const KernelCall *c, const Job<T> &j)
 {
-    size_t bytes = (size_t)STAGES * FETCHED * PACKS * BLOCK * sizeof(Pack<T>); /* 24 KiB a pack */
+    constexpr size_t STAGE = (size_t)FETCHED * PACKS * BLOCK * sizeof(Pack<T>);
+    int stages = stages_for(BLOCKS, STAGE);
+    unsigned most = resident_blocks(c, by_teams<T, W, PACKS, SUM>, BLOCK, stages * STAGE);
 
-    static_assert(STAGES * FETCHED * sizeof(Pack<T>) >= 3 * PACK<T> * sizeof(float),
-                  "the sums need the room");
-    if (!resident_blocks(c, by_teams<T, W, PACKS, SUM>, BLOCK, bytes)) return false;
-    by_teams<T, W, PACKS, SUM><<<(unsigned)n_parts(j.rows), BLOCK, bytes, cuda_stream(c)>>>(j);
+    static_assert(2 * FETCHED * sizeof(Pack<T>) >= 3 * PACK<T> * sizeof(float), "the sums need the room");
+    if (stages > 2 && most < BLOCKS * (unsigned)c->stream->device->sms) { /* a smaller device */
+        stages = 2;
+        most = resident_blocks(c, by_teams<T, W, PACKS, SUM>, BLOCK, stages * STAGE);
+    }
+    if (!most) return false;
+    by_teams<T, W, PACKS, SUM>
+        <<<(unsigned)n_parts(j.rows), BLOCK, stages * STAGE, cuda_stream(c)>>>(j, stages);
     return true;
 }
 
@@ -245,11 +261,11 @@ template <typename T> static bool launch_packs(const KernelCall *c, const Job<T>
     if (!in_packs<T>(j.width)) return false;
     if (j.sums == 2) {
         if (packs <= 3 * WARP) return launch_teams<T, 1, 3, false>(c, j);
-        if (packs <= 4 * WARP) return launch_teams<T, 1, 4, false>(c, j);
+        if (packs <= 4 * WARP) return launch_teams<T, 2, 2, false>(c, j);
         if (packs <= 6 * WARP) return launch_teams<T, 2, 3, false>(c, j);
-        if (packs <= 8 * WARP) return launch_teams<T, 2, 4, false>(c, j);
+        if (packs <= 8 * WARP) return launch_teams<T, 4, 2, false>(c, j);
         if (packs <= 12 * WARP) return launch_teams<T, 4, 3, false>(c, j);
-        return packs <= 16 * WARP && launch_teams<T, 4, 4, false>(c, j);
+        return packs <= 16 * WARP && launch_teams<T, 8, 2, false>(c, j);
     }
     if (packs <= 2 * WARP) return launch_teams<T, 1, 2, true>(c, j);
     if (packs <= 4 * WARP) return launch_teams<T, 2, 2, true>(c, j);

@@ -54,7 +54,7 @@ typedef struct AgreeErrors {
 
 /* Run a case on an open device. False: `why` says what is wrong with which tensor. errors (NULL: not
  * wanted) grow. Cases on devices of their own may run at the same time. */
-bool agree(Tide *device, const AgreeCase *c, const AgreeTypes *types, const int64_t *size, AgreeErrors *errors,
-           char why[512]);
+bool agree(Tide *device, const AgreeCase *c, const AgreeTypes *types, const int64_t *size,
+           AgreeErrors *errors, char why[512]);
 
 #endif

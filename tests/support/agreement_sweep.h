@@ -1,4 +1,4 @@
-/* agreement_sweep.h - every case of agreement.h in every type, at its own sizes and at those that are drawn. */
+/* agreement_sweep.h - every case of agreement.h in every type, at its own sizes and at drawn ones. */
 #ifndef TIDE_TESTS_AGREEMENT_SWEEP_H
 #define TIDE_TESTS_AGREEMENT_SWEEP_H
 #include <stdio.h>

@@ -26,14 +26,15 @@ static double dot(const double *a, const double *b, int64_t n)
 
 void reference_linear(const ReferenceCall *c)
 {
-    const TideRows *r = (const TideRows *)c->node->attr.bytes;
-    int64_t rows = shape_rows(c->out_info[0]->shape), N = shape_width(c->out_info[0]->shape);
-    int64_t K = shape_width(c->in_info[0]->shape);
+    const TideRows *r = &((const BlockAttr *)c->node->attr.bytes)->rows;
+    int64_t K = shape_width(c->in_info[0]->shape), N = shape_width(c->out_info[0]->shape);
+    int64_t rows = r->count ? r->count : shape_rows(c->in_info[0]->shape);
+    const double *x = c->in[0] + r->x_first * K;
+    double *y = c->out[0] + r->y_first * N;
 
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < N; j++)
-            c->out[0][i * N + j] =
-                (c->in[2] ? c->in[2][j] : 0) + dot(c->in[0] + (r->x_first + i) * K, c->in[1] + j * K, K);
+            y[i * N + j] = (c->in[2] ? c->in[2][j] : 0) + dot(x + i * K, c->in[1] + j * K, K);
 }
 
 void reference_linear_dx(const ReferenceCall *c)
