@@ -53,7 +53,7 @@ TideStatus tide_run_trace(TideRun *r, int graph)
     assert(graph >= 0 && graph < r->plan->n_sections);
     SectionRun *sr = &r->sections[graph];
 
-    TRY(tide_sync(r)); /* the marks of a trace before may still be ahead */
+    if (sr->traced) TRY(tide_sync(r)); /* the marks of the trace before may still be ahead */
     if (!sr->marks) TRY(make_marks(r, sr));
     sr->tracing = true;
     sr->traced = false;

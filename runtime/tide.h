@@ -283,8 +283,8 @@ typedef struct TideRunStats {
 TideStatus tide_run_stats(TideRun *r, TideRunStats *out); /* waits */
 
 /* Time every node and copy of the next tide_step() of a graph, which is then issued anew where others are
- * replayed; its results are the same. Waits for what was enqueued, and makes now what timing needs.
- * runtime/report/account.h writes the timeline. */
+ * replayed; its results are the same. Makes now what timing needs, and does not let the device rest: after a
+ * rest it would be faster for a while. runtime/report/account.h writes the timeline. */
 TideStatus tide_run_trace(TideRun *r, int graph);
 
 /* For tests of races: wait this long, at random up to it, before every copy. */
