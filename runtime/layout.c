@@ -5,7 +5,7 @@
 #include "runtime/layout.h"
 #include "runtime/place.h"
 
-enum { WORK = 1000000, FEWEST_ORDERS = 8, MOST_ORDERS = 400, NODES_TIMES_SPANS = 2000000 };
+enum { WORK = 1000000, FEWEST_ORDERS = 8, MOST_ORDERS = 400, NODES_TIMES_SPANS = 1000000 };
 
 TideStatus layout_new(const Facts *f, Layout **out)
 {
@@ -79,7 +79,7 @@ static void add_stays(Layout *l, const Schedule *s)
 
 /* One order costs about the square of the spans; few spans are worth more orders. A node of the exact search
  * costs about as many operations as there are spans, and a search takes more nodes than spans: it is for
- * graphs of up to about a thousand. */
+ * graphs of up to some 600. */
 static long orders_for(long n_spans)
 {
     long orders = n_spans ? WORK / (n_spans * n_spans) : 0;

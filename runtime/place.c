@@ -298,8 +298,8 @@ static void search_exactly(Placer *p)
 
     for (int i = 0; i < p->n; i++) p->spans[i].offset = p->best[i];
     size_t height = spans_lower(p->spans, p->n, p->how.alignment, &goal);
-    keep_if_lower(p, height > p->fixed_height ? height : p->fixed_height, p->fit);
-    if (goal.height > enough && !p->n_fixed) p->bound = goal.height;
+    if (height < p->height) keep_if_lower(p, height, p->fit);
+    if (goal.height > enough) p->bound = goal.height;
 }
 
 static bool placer_open(Placer *p, Key **k)

@@ -17,10 +17,10 @@
 #include "runtime/place_exact.h"
 
 enum {
-    NEAR = 4,           /* sections that count as one distance                                         */
-    FIRST_EFFORT = 200, /* nodes of the least effort, and as many for each buffer as NODES_A_BUFFER says */
-    NODES_A_BUFFER = 2,
-    DEEPEST = 20000, /* of recursion                                                                */
+    NEAR = 4,           /* sections that count as one distance                 */
+    FIRST_EFFORT = 200, /* nodes of the shortest attempt, and as many more ... */
+    NODES_A_BUFFER = 2, /* ... for each buffer                                 */
+    DEEPEST = 20000,    /* of recursion                                        */
 };
 
 typedef struct Search {
@@ -30,7 +30,7 @@ typedef struct Search {
     int depth;
     bool stopped;
     bool near_conflict; /* where to decide next                       */
-    struct Edge *edges; /* [2 * n_sections]: left and right of a run  */
+    struct Edge *edges; /* [2 * runs]: left and right edge of each    */
     int *run_of;        /* [n_sections]                               */
     int *cross;         /* [n_sections + 1]                           */
     uint64_t random;
@@ -44,7 +44,9 @@ typedef struct Edge {
     bool valley;   /* higher floors, or nothing that goes on, at both sides               */
     int64_t level; /* floor of the run                                                    */
     int64_t wall;  /* lower one of the floors at its sides; INT64_MAX: none               */
-    int64_t inner; /* least size of a buffer on the floor that does not reach the edge    */
+    int64_t next;  /* lowest end of a buffer in the run that does not reach the edge, or lowest offset of
+                    * one that does but passes above something pinned; INT64_MAX: none     */
+    bool pinned;   /* a pinned buffer lies on the floor at the edge                      */
     int n_buffers; /* that may lie on the floor at the edge                               */
     bool may_rise; /* there may be nothing at the edge                                    */
 } Edge;
@@ -55,12 +57,10 @@ static int edge_section(const Edge *e)
 }
 
 /* Where the floor of the edge rises to when nothing lies on it: the next buffer there lies on one
- * that does not reach the edge, or as high as a neighbour. */
+ * that does not reach the edge, or as high as a neighbour, or above something pinned. */
 static int64_t edge_rise(const Edge *e)
 {
-    int64_t on_inner = e->inner == INT64_MAX ? INT64_MAX : e->level + e->inner;
-
-    return on_inner < e->wall ? on_inner : e->wall;
+    return e->next < e->wall ? e->next : e->wall;
 }
 
 /* ---- Edges and what may lie there ---------------------------------------- */
@@ -82,7 +82,7 @@ static int find_runs(Search *x, Part p)
         for (last = first; last < p.last && floor[last] == floor[first]; last++) x->run_of[last] = n;
         int64_t left = first > p.first ? floor[first - 1] : INT64_MAX;
         int64_t right = last < p.last ? floor[last] : INT64_MAX;
-        Edge e = { .first = first, .last = last, .level = floor[first], .inner = INT64_MAX };
+        Edge e = { .first = first, .last = last, .level = floor[first], .next = INT64_MAX };
         e.wall = left < right ? left : right;
         e.valley = e.wall > e.level;
         x->edges[2 * n] = x->edges[2 * n + 1] = e;
@@ -91,12 +91,18 @@ static int find_runs(Search *x, Part p)
     return n;
 }
 
-static void count_at(Edge *e, bool reaches, bool may_lie, int64_t size)
+/* A buffer that lives within the run. */
+static void count_at(const PlaceState *s, Edge *e, int buffer, bool may_lie)
 {
-    if (reaches)
+    bool reaches = e->right ? s->hi[buffer] == e->last : s->lo[buffer] == e->first;
+    int64_t lowest = s->lowest[buffer], next = reaches ? lowest : lowest + s->size[buffer];
+
+    if (reaches && lowest == e->level) {
         e->n_buffers += may_lie;
-    else if (size < e->inner)
-        e->inner = size;
+        e->pinned |= s->pinned[buffer];
+    } else if (next < e->next) {
+        e->next = next;
+    }
 }
 
 static void count_buffers(Search *x, Part p)
@@ -106,11 +112,11 @@ static void count_buffers(Search *x, Part p)
     for (int k = p.from; k < p.to; k++) {
         int b = s->list[k];
         Edge *left = &x->edges[2 * x->run_of[s->lo[b]]], *right = left + 1;
-        if (!left->valley || s->lowest[b] != left->level) continue; /* else it lies in this valley */
-        bool from_left = s->lo[b] == left->first, to_right = s->hi[b] == left->last;
-        bool may_lie = (from_left || to_right) && may_lie_here(s, b);
-        count_at(left, from_left, may_lie, s->size[b]);
-        count_at(right, to_right, may_lie, s->size[b]);
+        if (!left->valley || s->hi[b] > left->last) continue;
+        bool at_edge = s->lo[b] == left->first || s->hi[b] == left->last;
+        bool may_lie = at_edge && s->lowest[b] == left->level && may_lie_here(s, b);
+        count_at(s, left, b, may_lie);
+        count_at(s, right, b, may_lie);
     }
 }
 
@@ -119,8 +125,9 @@ static int n_choices(const Edge *e)
     return e->n_buffers + e->may_rise;
 }
 
-/* No choice, or a single one, comes first. Then, if asked for, near the newest conflict: what is decided there
- * may resolve it, while decisions far away would all be tried in vain. Then few choices, little room, low. */
+/* No choice, or a single one, comes first. Then, if asked for, near the newest conflict: what is decided
+ * there may resolve it, while decisions far away would all be tried in vain. Then few choices, little
+ * room, low. */
 static bool is_better(const Search *x, const Edge *a, const Edge *b)
 {
     const PlaceState *s = x->state;
@@ -145,14 +152,15 @@ static Edge choose_edge(Search *x, Part p)
         Edge *e = &x->edges[i];
         if (!e->valley) continue;
         int64_t rise = edge_rise(e);
-        e->may_rise = rise < INT64_MAX && rise + s->rest[edge_section(e)] <= s->capacity;
+        e->may_rise = !e->pinned && rise < INT64_MAX && rise + s->rest[edge_section(e)] <= s->capacity;
         if (best < 0 || is_better(x, e, &x->edges[best])) best = i;
     }
     assert(best >= 0); /* the lowest run is a valley */
     return x->edges[best];
 }
 
-/* Where in the list is the buffer with the next rank after the given one that may lie at the edge? -1: none. */
+/* Where in the list is the buffer with the next rank after the given one that may lie at the edge? -1:
+ * nowhere. */
 static int next_buffer(const PlaceState *s, Part p, const Edge *e, int rank)
 {
     int best = -1;
@@ -357,7 +365,8 @@ static void find_twins(PlaceState *s, Shape *shapes)
     qsort(shapes, (size_t)s->n, sizeof *shapes, compare_shapes);
     for (int k = 0; k < s->n; k++) {
         const Shape *a = k ? &shapes[k - 1] : NULL, *b = &shapes[k];
-        bool alike = a && a->lo == b->lo && a->hi == b->hi && a->size == b->size;
+        bool alike = a && !s->pinned[a->buffer] && !s->pinned[b->buffer] && a->lo == b->lo &&
+                     a->hi == b->hi && a->size == b->size;
         s->twin[b->buffer] = alike ? a->buffer : -1;
     }
 }
@@ -404,6 +413,7 @@ Verdict exact_search(PlaceState *s, int64_t capacity, Effort *effort)
     Verdict verdict = VERDICT_UNKNOWN;
 
     if (s->bound > capacity) return VERDICT_NEVER;
+    if (s->overlap) return VERDICT_UNKNOWN;
     x.edges = pool_new(&x.pool, 2 * sections, sizeof *x.edges);
     x.run_of = pool_new(&x.pool, sections, sizeof *x.run_of);
     x.cross = pool_new(&x.pool, sections, sizeof *x.cross);

@@ -4,9 +4,9 @@
 #include "runtime/place_state.h"
 
 typedef enum Verdict {
-    VERDICT_FITS,    /* offsets were found                                                       */
-    VERDICT_NEVER,   /* proven: no placement fits around what is fixed, holes beneath it left out */
-    VERDICT_UNKNOWN, /* the effort is spent                                                       */
+    VERDICT_FITS,    /* offsets were found                       */
+    VERDICT_NEVER,   /* proven: no placement fits                */
+    VERDICT_UNKNOWN, /* the effort is spent, or pins overlap     */
 } Verdict;
 
 typedef struct Effort {
@@ -14,11 +14,12 @@ typedef struct Effort {
     double until; /* of the monotonic clock; 0: do not look at it     */
 } Effort;
 
-/* Search for offsets such that no buffer of s ends above capacity; they stand in s->offset if the verdict is
- * VERDICT_FITS. Takes from effort->nodes what it used. Without until the result depends on the arguments only. */
+/* Search for offsets such that no buffer of s ends above capacity; they stand in s->offset if the verdict
+ * is VERDICT_FITS. Takes from effort->nodes what it used. Without until the result depends on the spans,
+ * the capacity and the nodes only. */
 Verdict exact_search(PlaceState *s, int64_t capacity, Effort *effort);
 
-/* Nodes of the shortest attempt; less is not worth a call. */
+/* Nodes of the shortest attempt; fewer are not worth a call. */
 long    exact_least_nodes(const PlaceState *s);
 
 #endif

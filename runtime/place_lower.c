@@ -35,25 +35,6 @@ static size_t height_of(const Span *spans, int n, size_t alignment)
     return height;
 }
 
-/* A search raises floors only, so what lies in holes between fixed spans becomes fixed too. */
-static TideStatus describe(Lowering *l)
-{
-    Span *copy = malloc(((size_t)l->n + 1) * sizeof *copy);
-    size_t fixed_end = 0;
-
-    if (!copy) return TIDE_NO_MEMORY;
-    for (int i = 0; i < l->n; i++)
-        if (l->spans[i].fixed && end_of(&l->spans[i], l->alignment) > fixed_end)
-            fixed_end = end_of(&l->spans[i], l->alignment);
-    for (int i = 0; i < l->n; i++) {
-        copy[i] = l->spans[i];
-        if (copy[i].offset < fixed_end) copy[i].fixed = true;
-    }
-    TideStatus status = state_new(copy, l->n, l->alignment, &l->state);
-    free(copy);
-    return status;
-}
-
 static void take_offsets(Lowering *l)
 {
     const PlaceState *s = l->state;
@@ -111,9 +92,9 @@ size_t spans_lower(Span *spans, int n, size_t alignment, Goal *goal)
 
     l.height = height_of(spans, n, alignment);
     l.floor = goal->height & ~(alignment - 1); /* heights are multiples */
-    if (l.height <= l.floor || describe(&l)) return l.height;
+    if (l.height <= l.floor || state_new(spans, n, alignment, &l.state)) return l.height;
     if ((size_t)l.state->bound > l.floor) l.floor = (size_t)l.state->bound;
-    if (goal->effort.nodes >= exact_least_nodes(l.state)) lower(&l);
+    if (!l.state->overlap && goal->effort.nodes >= exact_least_nodes(l.state)) lower(&l);
     state_free(l.state);
     goal->height = l.floor;
     return l.height;

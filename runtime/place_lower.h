@@ -5,13 +5,12 @@
 
 typedef struct Goal {
     size_t height; /* to be reached; no lower one is tried. Raised to the least height that was not
-                    * proven too low: for any placement if no span is fixed, else for those like the given one */
+                    * proven too low */
     Effort effort;
 } Goal;
 
 /* The spans hold a placement; lower it to the goal or as near to it as the effort allows, and return the
- * height. Free spans that lie beneath the end of a fixed one stay where they are. Without memory
- * nothing changes. */
+ * height. Nothing changes without memory, or where fixed spans overlap each other. */
 size_t spans_lower(Span *spans, int n, size_t alignment, Goal *goal);
 
 #endif

@@ -28,18 +28,31 @@ static void remember(PlaceState *s, Undo u)
     s->undo[s->n_undo++] = u;
 }
 
+/* A pinned buffer is no longer in the way of others. */
+static void take_pin_down(PlaceState *s, int pin)
+{
+    for (int i = s->lo[pin]; i < s->hi[pin]; i++) s->ceiling[i] = INT64_MAX;
+    for (int k = s->n_pins - 1; k >= 0; k--) {
+        int other = s->pins[k];
+        int first = s->lo[other] > s->lo[pin] ? s->lo[other] : s->lo[pin];
+        for (int i = first; !s->placed[other] && i < s->hi[other] && i < s->hi[pin]; i++)
+            s->ceiling[i] = s->offset[other]; /* by falling offset: the lowest remains */
+    }
+}
+
 Window state_put(PlaceState *s, int buffer, int64_t offset)
 {
     int64_t end = offset + s->size[buffer];
 
     for (int i = s->lo[buffer]; i < s->hi[buffer]; i++) {
-        remember(s, (Undo){ UNDO_SECTION, i, s->owner[i], s->floor[i], s->top[i] });
+        remember(s, (Undo){ UNDO_SECTION, i, s->owner[i], s->floor[i], s->top[i], s->ceiling[i] });
         s->floor[i] = s->top[i] = end;
         s->owner[i] = buffer;
         s->rest[i] -= s->size[buffer];
     }
     s->offset[buffer] = offset;
     s->placed[buffer] = true;
+    if (s->pinned[buffer]) take_pin_down(s, buffer);
     remember(s, (Undo){ .kind = UNDO_PUT, .at = buffer });
     return (Window){ s->lo[buffer], s->hi[buffer] };
 }
@@ -94,6 +107,24 @@ static bool fail_at(PlaceState *s, int section)
     return false;
 }
 
+/* The lowest offset from the given one at which a buffer passes those that are pinned. */
+static int64_t pass_pins(const PlaceState *s, int buffer, int64_t lowest)
+{
+    int64_t ceiling = INT64_MAX;
+
+    for (int i = s->lo[buffer]; i < s->hi[buffer]; i++)
+        ceiling = s->ceiling[i] < ceiling ? s->ceiling[i] : ceiling;
+    if (ceiling >= lowest + s->size[buffer]) return lowest;
+    for (int k = 0; k < s->n_pins; k++) {
+        int pin = s->pins[k];
+        int64_t end = s->offset[pin] + s->size[pin];
+        if (s->offset[pin] >= lowest + s->size[buffer]) break;
+        if (s->placed[pin] || s->lo[pin] >= s->hi[buffer] || s->lo[buffer] >= s->hi[pin]) continue;
+        if (end > lowest) lowest = end;
+    }
+    return lowest;
+}
+
 /* A buffer lies above all floors of its sections. False if one no longer fits; *touched covers those
  * whose lowest has risen. */
 static bool lift_buffers(PlaceState *s, Part p, Window risen, Window *touched)
@@ -104,6 +135,8 @@ static bool lift_buffers(PlaceState *s, Part p, Window risen, Window *touched)
         int64_t lowest = s->lowest[b];
         for (int i = w.first; i < w.last; i++) lowest = s->floor[i] > lowest ? s->floor[i] : lowest;
         if (lowest == s->lowest[b]) continue;
+        if (s->pinned[b]) return fail_at(s, w.first);
+        if (s->n_pins) lowest = pass_pins(s, b, lowest);
         if (lowest + s->size[b] > s->capacity) return fail_at(s, w.first);
         raise_lowest(s, b, lowest);
         *touched = hull(*touched, (Window){ s->lo[b], s->hi[b] });
@@ -111,7 +144,7 @@ static bool lift_buffers(PlaceState *s, Part p, Window risen, Window *touched)
     return true;
 }
 
-/* A floor is at least the lowest offset of those that are still to come. False if the rest does not fit above;
+/* A floor is at least the lowest offset of those that are still to come. False if the rest does not fit;
  * *risen covers the floors that have risen. */
 static bool lift_floors(PlaceState *s, Part p, Window touched, Window *risen)
 {
@@ -160,7 +193,7 @@ static void sort_by_lowest(PlaceState *s, Part p)
 /* The height at which each section could be full: buffers one upon the other, none below its lowest. */
 static bool fill_sections(PlaceState *s, Part p, Window w)
 {
-    int64_t *fill = s->fill;
+    int64_t *fill = s->scratch;
 
     sort_by_lowest(s, p);
     for (int i = w.first; i < w.last; i++) fill[i] = s->floor[i];
@@ -188,7 +221,7 @@ bool state_propagate(PlaceState *s, Part p, Window risen)
     all = (Window){ all.first > p.first ? all.first : p.first, all.last < p.last ? all.last : p.last };
     for (int k = p.from; k < p.to; k++) {
         Window w = clip(s, s->list[k], all);
-        if (w.first < w.last && leaves_a_hole(s, s->list[k])) return false;
+        if (w.first < w.last && !s->pinned[s->list[k]] && leaves_a_hole(s, s->list[k])) return false;
     }
     return fill_sections(s, p, all);
 }
@@ -201,9 +234,10 @@ bool state_is_settled(const PlaceState *s, int buffer)
     int lo = s->lo[buffer], hi = s->hi[buffer], under = -1;
     int64_t at = s->lowest[buffer], rests_on = 0;
 
+    if (s->pinned[buffer]) return true;
     for (int i = lo; i < hi; i++) {
         int o = s->owner[i];
-        bool within = o >= 0 && s->lo[o] >= lo && s->hi[o] <= hi;
+        bool within = o >= 0 && !s->pinned[o] && s->lo[o] >= lo && s->hi[o] <= hi;
         if (!within && s->top[i] > rests_on) rests_on = s->top[i];
     }
     for (int i = lo; i < hi; i++) { /* what lies within and is not removed whole holds it up as well */
@@ -230,12 +264,15 @@ void state_reset(PlaceState *s, int64_t capacity)
     memset(s->rest, 0, (size_t)s->n_sections * sizeof *s->rest);
     for (int b = 0; b < s->n; b++) {
         s->list[b] = b;
-        s->lowest[b] = -1;
+        s->lowest[b] = s->pinned[b] ? s->offset[b] : -1;
         s->placed[b] = false;
         for (int i = s->lo[b]; i < s->hi[b]; i++) s->rest[i] += s->size[b];
     }
     for (int i = 0; i < s->n_sections; i++) {
         s->floor[i] = s->top[i] = s->base[i];
+        s->ceiling[i] = INT64_MAX;
         s->owner[i] = -1;
     }
+    for (int k = s->n_pins - 1; k >= 0; k--)
+        for (int i = s->lo[s->pins[k]]; i < s->hi[s->pins[k]]; i++) s->ceiling[i] = s->offset[s->pins[k]];
 }

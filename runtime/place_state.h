@@ -11,7 +11,7 @@
 typedef struct Undo {
     int     kind, at;   /* what was changed: a floor, a section, a buffer's lowest, a buffer's placement */
     int     owner;
-    int64_t floor, top; /* as they were                                                                  */
+    int64_t floor, top, ceiling; /* as they were                                                         */
 } Undo;
 
 typedef struct PlaceState {
@@ -24,12 +24,15 @@ typedef struct PlaceState {
     int64_t *offset;     /* [n]                                                                      */
     int64_t *lowest;     /* [n]: no offset below this is possible while the state stands             */
     bool    *placed;     /* [n]                                                                      */
-    int64_t *base;       /* [n_sections]: end of what is fixed                                       */
+    bool    *pinned;     /* [n]: fixed at its lowest                                                 */
+    int     *pins;       /* [n_pins]: those, by offset                                               */
+    int      n_pins;
+    int64_t *base;       /* [n_sections]: end of what is fixed without a hole beneath                */
+    int64_t *ceiling;    /* [n_sections]: where the next pinned buffer begins; INT64_MAX: none       */
     int64_t *floor;      /* [n_sections]: >= top                                                     */
     int64_t *top;        /* [n_sections]: end of what was placed last                                */
     int     *owner;      /* [n_sections]: and which buffer that was; -1: something fixed             */
     int64_t *rest;       /* [n_sections]: bytes that are still to be placed                          */
-    int64_t *fill;       /* [n_sections]: least height that the rest can reach, see state_propagate() */
     int     *list;       /* [n]: buffers; each part holds a stretch of it                            */
     int64_t *scratch;    /* [n_sections]                                                             */
     int      conflict;   /* section in which the rest did not fit when that was last so              */
@@ -38,6 +41,7 @@ typedef struct PlaceState {
     Undo    *undo;       /* [undo_room]: changes since the beginning                                 */
     long     n_undo, undo_room;
     bool     failed;     /* without memory for them                                                  */
+    bool     overlap;    /* fixed spans overlap above a hole: they cannot be searched around         */
     Pool     pool;
 } PlaceState;
 
@@ -47,8 +51,8 @@ typedef struct Part { int from, to, first, last; } Part;
 /* Sections whose floor was changed: first to last - 1; none if first >= last. */
 typedef struct Window { int first, last; } Window;
 
-/* Describe spans; what is fixed only raises the base, so holes beneath it are lost. Returns
- * TIDE_NO_MEMORY or TIDE_OK. */
+/* Describe spans. What is fixed at the bottom raises the base; above a hole it becomes a pinned buffer.
+ * TIDE_NO_MEMORY is the only failure. */
 TideStatus state_new(const Span *spans, int n, size_t alignment, PlaceState **out);
 void       state_free(PlaceState *s);
 /* Nothing is placed. Ranks must be set: they decide which twin goes first. */
