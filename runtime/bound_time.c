@@ -9,7 +9,7 @@ enum {
     LITTLE = 1000,   /* 1/1000 of the bytes of the items is not worth another cut           */
 };
 
-typedef struct Choice {
+typedef struct Survey {
     const Facts *f;
     Freedom freedom;
     size_t host_limit;
@@ -17,7 +17,7 @@ typedef struct Choice {
     bool *priced;          /* [n_order]: exactly */
     double *kept, *hosted; /* [n_nodes + 1]: bytes at each node in a mixture of ways */
     double *paid;          /* [n_nodes + 2]: seconds at some prices, of the items at each node */
-} Choice;
+} Survey;
 
 static double rough_price(const Facts *f, int t, Prices p)
 {
@@ -36,7 +36,7 @@ static double rough_price(const Facts *f, int t, Prices p)
 
 /* Sum over nodes what the items of each cut pay at these prices if no re-run needs another: roughly what the
  * cut will prove. */
-static void sum_prices(Choice *c, Prices p)
+static void sum_prices(Survey *c, Prices p)
 {
     int from, to, nodes = c->f->problem->n_nodes;
 
@@ -52,7 +52,7 @@ static void sum_prices(Choice *c, Prices p)
 }
 
 /* The cut not yet priced that promises most at these prices; -1: all are. */
-static int most_promising(Choice *c, Prices p)
+static int most_promising(Survey *c, Prices p)
 {
     int best = -1;
     double most = 0, in = 0;
@@ -72,7 +72,7 @@ static int most_promising(Choice *c, Prices p)
 }
 
 /* The cut that lacks most bytes. */
-static int tightest(const Choice *c)
+static int tightest(const Survey *c)
 {
     int best = -1;
     double most = 0;
@@ -96,7 +96,7 @@ static void set_deadlines(CutSet *set)
 }
 
 /* Price a set of cuts; take what it proves if that is more than before. */
-static TideStatus price_set(const Choice *c, const CutSet *set, double section, TimeBound *out, Pricing **p)
+static TideStatus price_set(const Survey *c, const CutSet *set, double section, TimeBound *out, Pricing **p)
 {
     TRY(pricing_new(c->f, set, c->host_limit, section, p));
     if (section + (*p)->seconds > out->seconds || out->set.n_cuts == 0)
@@ -104,7 +104,7 @@ static TideStatus price_set(const Choice *c, const CutSet *set, double section, 
     return TIDE_OK;
 }
 
-static TideStatus price_alone(Choice *c, double section, TimeBound *out)
+static TideStatus price_alone(Survey *c, double section, TimeBound *out)
 {
     int at = tightest(c);
 
@@ -123,7 +123,7 @@ static TideStatus price_alone(Choice *c, double section, TimeBound *out)
 /* ---- Earlier cuts -------------------------------------------------------- */
 
 /* Add what the mixture of ways holds of t between its production and the main cut. */
-static void add_mixture(Choice *c, const Pricing *p, int t)
+static void add_mixture(Survey *c, const Pricing *p, int t)
 {
     int from = c->f->uses[t].first + 1, to = p->set.cuts[0].node;
     double bytes = (double)c->f->problem->tensors[t].bytes, kept = 0, hosted = 0;
@@ -141,7 +141,7 @@ static void add_mixture(Choice *c, const Pricing *p, int t)
 
 /* The cut before the main one that the mixture exceeds by most bytes, given what can have left by then;
  * -1: it exceeds none by much. */
-static int most_exceeded(Choice *c, const Pricing *p)
+static int most_exceeded(Survey *c, const Pricing *p)
 {
     const Facts *f = c->f;
     size_t nodes = (size_t)f->problem->n_nodes + 2;
@@ -167,7 +167,7 @@ static int most_exceeded(Choice *c, const Pricing *p)
 }
 
 /* Price the best cut together with earlier ones that its ways exceed. */
-static TideStatus price_together(Choice *c, double section, TimeBound *out)
+static TideStatus price_together(Survey *c, double section, TimeBound *out)
 {
     CutSet set = out->set;
 
@@ -183,7 +183,7 @@ static TideStatus price_together(Choice *c, double section, TimeBound *out)
 }
 
 /* Is there a moment that nothing fits? */
-static bool is_impossible(const Choice *c, TimeBound *out)
+static bool is_impossible(const Survey *c, TimeBound *out)
 {
     for (int i = 0; i < c->f->n_order; i++) {
         if (c->cuts[i].room >= 0) continue;
@@ -198,7 +198,7 @@ TideStatus bound_seconds(const Facts *f, Freedom freedom, size_t limit, size_t h
 {
     Pool pool = { 0 };
     double section = least_seconds(f);
-    Choice c = { .f = f, .freedom = freedom, .host_limit = host_limit };
+    Survey c = { .f = f, .freedom = freedom, .host_limit = host_limit };
 
     *out = (TimeBound){ .seconds = section };
     c.cuts = pool_new(&pool, (size_t)f->n_order, sizeof *c.cuts);

@@ -11,8 +11,8 @@ typedef struct TimeBound {
 
 /* A lower bound on the seconds of any schedule of the problem in its order (or of any with one fate a
  * tensor) that takes at most limit bytes on the device and host_limit for what is offloaded: whatever is
- * kept, offloaded once or often, made again once or often, wherever bytes lie. Persistent tensors, inputs, outputs,
- * what is forced to be kept and what has kind `other` stay from their first use to their last. */
+ * kept, offloaded once or often, made again once or often, wherever bytes lie. Persistent tensors, inputs,
+ * outputs, what is forced to be kept and what has kind `other` stay from their first use to their last. */
 TideStatus bound_seconds(const Facts *f, Freedom freedom, size_t limit, size_t host_limit, TimeBound *out);
 
 #endif

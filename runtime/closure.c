@@ -290,11 +290,10 @@ static void hold_at(const Closure *c, int t, const Prices *p, int k, Hold *hold)
     hold->price += host < device ? host : device;
 }
 
-/* Never made again before the main cut. With one fate each, what has no choice does not outlive its uses. */
+/* Never made again before the main cut. */
 static Hold hold_throughout(const Closure *c, int t, const Prices *p)
 {
-    bool never = c->set->freedom == ONE_FATE && !c->f->uses[t].choice && c->remake[t] >= 0;
-    Hold hold = { .price = never ? INFINITY : 0 };
+    Hold hold = { 0 };
 
     for (int k = 0; k < c->set->n_cuts; k++) hold_at(c, t, p, k, &hold);
     return hold;
@@ -316,12 +315,18 @@ static Hold hold_remade(const Closure *c, int t, const Prices *p)
     return hold;
 }
 
+/* With one fate each, what has no choice does not outlive its uses, nor does what is forced to run again. */
+static bool dies_early(const Closure *c, int t)
+{
+    return c->set->freedom == ONE_FATE &&
+           (!c->f->uses[t].choice || c->f->problem->tensors[t].forced == TIDE_RECOMPUTE);
+}
+
 static Hold cheapest_hold(const Closure *c, int t, const Prices *p)
 {
+    if (c->remake[t] >= 0 && dies_early(c, t)) return hold_remade(c, t, p);
     Hold whole = hold_throughout(c, t, p);
-
-    bool never = c->set->freedom == ONE_FATE && !c->f->uses[t].choice;
-    if (c->remake[t] < 0 || c->set->n_cuts == 1 || never) return whole;
+    if (c->remake[t] < 0 || c->set->n_cuts == 1) return whole;
     Hold remade = hold_remade(c, t, p);
     return remade.price < whole.price ? remade : whole;
 }

@@ -258,7 +258,9 @@ long simplex_solve(Simplex *s, long most)
         int place = leaving(s);
         if (place < 0) break; /* no least cost: the caller's bounds end it */
         pivot(s, place, j);
-        if (n % REFRESH == REFRESH - 1) invert(s), refresh(s);
+        if (n % REFRESH < REFRESH - 1) continue;
+        invert(s);
+        refresh(s);
     }
     return n;
 }
