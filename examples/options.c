@@ -27,7 +27,7 @@ enum { PLANS = CMD_TRAIN | CMD_PLAN, MODELS = PLANS | CMD_PROFILE, ALL = MODELS 
 
 // clang-format off
 static const Option options[] = {
-    { "--model", "NAME", "preset to start from; `--model list` prints them",
+    { "--model", "NAME", "preset to start from; `--model list` prints them; plan: or a graph FILE.json",
       MODELS, TEXT, offsetof(Options, model), 0, 0, NULL },
     { "--layers", "N", "number of blocks", MODELS, INTEGER, offsetof(Options, layers), 1, 4096, NULL },
     { "--width", "N", "channels", MODELS, INTEGER, offsetof(Options, width), 1, 1 << 20, NULL },
@@ -76,12 +76,14 @@ static const Option options[] = {
       PLANS, FORCE, offsetof(Options, force), 0, 0, NULL },
     { "--profile", "FILE", "plan with these times instead of measuring; the word guess: estimate them",
       PLANS, TEXT, offsetof(Options, profile), 0, 0, NULL },
-    { "--link", "GBPS", "cpu device: slow each copy lane to this many 1e9 bytes/s",
+    { "--link", "GBPS", "cpu device, graph file: copies of this many 1e9 bytes/s each way",
       MODELS, NUMBER, offsetof(Options, link), 1e-6, 1e6, NULL },
     { "--plan", "FILE", "use this plan", PLANS, TEXT, offsetof(Options, plan), 0, 0, NULL },
     { "--dump", "FILE", "save the plan", PLANS, TEXT, offsetof(Options, dump), 0, 0, NULL },
     { "--trace", "FILE", "predicted timeline as a Chrome trace (opens in Perfetto)",
       CMD_PLAN, TEXT, offsetof(Options, trace), 0, 0, NULL },
+    { "--graph", "FILE", "write the graph of a micro-step with its costs, which --model reads",
+      CMD_PLAN, TEXT, offsetof(Options, graph), 0, 0, NULL },
     { "--list", NULL, "print the plan, one step a line",
       CMD_PLAN, FLAG, offsetof(Options, list), 0, 0, NULL },
     { "--data", "FILE", "text to learn from; its bytes are the tokens",

@@ -48,7 +48,7 @@ typedef struct Options {
     /* device and plan */
     const char *device, *dtype, *grad_dtype, *state_dtype, *master;
     bool tf32, no_graph, no_pin;
-    const char *policy, *profile, *plan, *dump, *trace;
+    const char *policy, *profile, *plan, *dump, *trace, *graph;
     const char *force[MAX_FORCES];
     int n_forces;
     Size budget, host_budget;

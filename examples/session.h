@@ -11,7 +11,9 @@
 typedef struct Session {
     const Options *options;
     Tide *tide;
-    Model *model;
+    Model *model;         /* NULL: a graph file, which can only be planned                       */
+    TideProgram *program; /* the model's, or that of the graph file                              */
+    TideGraph *micro;     /* graph 0: its activations have fates                                 */
     TideProfile *profile; /* NULL: the plan came from a file and nothing else needed one */
     TidePlan *plan;
     TidePlanStats stats;
@@ -24,16 +26,21 @@ typedef struct Session {
     bool checked;         /* the plan was proven                                         */
 } Session;
 
-/* Open the device, build the model and tie the planner's hands as --force says. */
+/* Open the device, build the model (or read the graph file) and tie the planner's hands as --force says. */
 int session_open(const Options *o, Session *out);
 /* Time the model's operations and the device's copies into the session's profile. */
 TideStatus session_measure(Session *s);
+/* Measure or load the session's profile unless it has one. */
+TideStatus session_profile(Session *s);
 /* Measure or load a profile, find the budget, plan and prove. */
 int session_plan(Session *s);
 void session_close(Session *s);
 
 /* Make a plan for another budget or policy with the session's profile. */
 TideStatus session_replan(Session *s, TideBudget budget, TidePlan **out);
+
+/* Micro-steps of an update. */
+int session_accum(const Session *s);
 
 /* Say what a call of the library left as its message; the exit code for its status. */
 int session_fail(const Session *s, TideStatus status);

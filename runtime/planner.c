@@ -17,8 +17,6 @@
 #include "runtime/planner.h"
 #include "runtime/profile.h"
 
-enum { HOME_ALIGNMENT = 256 };
-
 static double wall_clock(void)
 {
     struct timespec t;
@@ -40,8 +38,7 @@ static void choose_homes(Planner *pl)
 {
     static const TideKind kinds[] = { TIDE_PARAMETER, TIDE_STATE, TIDE_GRADIENT };
     const TideProgram *p = pl->program;
-    size_t alignment =
-        p->tide->backend->alignment > HOME_ALIGNMENT ? p->tide->backend->alignment : HOME_ALIGNMENT;
+    size_t alignment = p->tide->backend->alignment;
 
     for (int id = 0; id < p->n_tensors; id++) pl->homes[id] = SIZE_MAX;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)

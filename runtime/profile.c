@@ -22,6 +22,11 @@ int tide_profile_filled(const TideProfile *f)
     return f->filled;
 }
 
+void tide_profile_set_link(TideProfile *f, double bytes_per_second)
+{
+    f->link.out = f->link.in = f->link.duplex = bytes_per_second;
+}
+
 int profile_find(const TideProfile *f, const char *key)
 {
     for (int i = 0; i < f->n_entries; i++)
