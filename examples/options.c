@@ -23,7 +23,11 @@ typedef struct Option {
     const char *choices; /* TEXT: space-separated words; NULL: anything */
 } Option;
 
-enum { PLANS = CMD_TRAIN | CMD_PLAN, MODELS = PLANS | CMD_PROFILE, ALL = MODELS | CMD_PLACE | CMD_DEVICES };
+enum {
+    PLANS = CMD_TRAIN | CMD_PLAN,
+    MODELS = PLANS | CMD_PROFILE,
+    ALL = MODELS | CMD_PLACE | CMD_DEVICES | CMD_EXPLAIN | CMD_DIFF
+};
 
 // clang-format off
 static const Option options[] = {
@@ -84,6 +88,12 @@ static const Option options[] = {
       CMD_PLAN, TEXT, offsetof(Options, trace), 0, 0, NULL },
     { "--graph", "FILE", "write the graph of a micro-step with its costs, which --model reads",
       CMD_PLAN, TEXT, offsetof(Options, graph), 0, 0, NULL },
+    { "--dot", "FILE", "write the graph of a micro-step and its fates for Graphviz",
+      CMD_PLAN, TEXT, offsetof(Options, dot), 0, 0, NULL },
+    { "--curve", "N", "plan for N budgets from the least to keeping everything: step time against budget",
+      CMD_PLAN, INTEGER, offsetof(Options, curve), 2, 10000, NULL },
+    { "--csv", "FILE", "write the curve as a table",
+      CMD_PLAN, TEXT, offsetof(Options, csv), 0, 0, NULL },
     { "--list", NULL, "print the plan, one step a line",
       CMD_PLAN, FLAG, offsetof(Options, list), 0, 0, NULL },
     { "--data", "FILE", "text to learn from; its bytes are the tokens",
@@ -139,14 +149,20 @@ enum { N_OPTIONS = sizeof options / sizeof *options };
 static const struct {
     Command command;
     const char *name, *usage, *what;
+    int operands; /* words that are no options */
 } commands[] = {
-    { CMD_TRAIN, "train", "tide train --model NAME --data FILE [options]", "Train a model inside a budget." },
-    { CMD_PLAN, "plan", "tide plan --model NAME [options]", "Make a plan, print it, save it; no training." },
+    { CMD_TRAIN, "train", "tide train --model NAME --data FILE [options]", "Train a model inside a budget.",
+      0 },
+    { CMD_PLAN, "plan", "tide plan --model NAME [options]", "Make a plan, print it, save it; no training.",
+      0 },
     { CMD_PROFILE, "profile", "tide profile --model NAME [-o FILE] [options]",
-      "Time the operations of a model and the copies of a device." },
+      "Time the operations of a model and the copies of a device.", 0 },
+    { CMD_EXPLAIN, "explain", "tide explain PLAN TENSOR [--json]",
+      "Say why a saved plan keeps, recomputes or offloads a tensor, and what would change it.", 2 },
+    { CMD_DIFF, "diff", "tide diff A B [--json]", "Say what two saved plans decide differently.", 2 },
     { CMD_PLACE, "place", "tide place buffers.csv --capacity N [options]",
-      "Give a list of buffers (columns id, lower, upper, size) offsets that do not overlap." },
-    { CMD_DEVICES, "devices", "tide devices [options]", "Say what this machine offers." },
+      "Give a list of buffers (columns id, lower, upper, size) offsets that do not overlap.", 1 },
+    { CMD_DEVICES, "devices", "tide devices [options]", "Say what this machine offers.", 0 },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -403,6 +419,22 @@ static Options defaults(Command command)
                       .schedule = "cosine" };
 }
 
+/* Take a word that is no option. */
+static int take_operand(const char *word, Options *o)
+{
+    int most = 0;
+
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (commands[i].command == o->command) most = commands[i].operands;
+    if (!most) return refuse(o, "'%s' is no option; options begin with --", word);
+    if (!o->operand) return o->operand = word, EXIT_DONE;
+    if (most == 1) return refuse(o, "one file at a time, not %s and %s", o->operand, word);
+    if (o->operand2)
+        return refuse(o, "'%s' is one word too many after %s and %s", word, o->operand, o->operand2);
+    o->operand2 = word;
+    return EXIT_DONE;
+}
+
 int options_parse(Command command, int argc, char **argv, Options *out)
 {
     int rc = EXIT_DONE;
@@ -411,12 +443,8 @@ int options_parse(Command command, int argc, char **argv, Options *out)
     for (int i = 0; i < argc && !rc; i++) {
         if (argv[i][0] == '-' && argv[i][1])
             rc = take_option(argc, argv, &i, out);
-        else if (command != CMD_PLACE)
-            rc = refuse(out, "'%s' is no option; options begin with --", argv[i]);
-        else if (out->operand)
-            rc = refuse(out, "one file at a time, not %s and %s", out->operand, argv[i]);
         else
-            out->operand = argv[i];
+            rc = take_operand(argv[i], out);
     }
     return rc;
 }

@@ -4,19 +4,24 @@
 #include <inttypes.h>
 #include "runtime/report/account.h"
 
-static double update_seconds(const Session *s)
+static double update_seconds(const Session *s, const TidePlan *plan)
 {
-    return s->model ? section_seconds(s->plan, tide_graph_index(s->model->update)) : 0;
+    return s->model ? section_seconds(plan, tide_graph_index(s->model->update)) : 0;
+}
+
+double plan_step_seconds(const Session *s, const TidePlan *plan)
+{
+    return session_accum(s) * tide_plan_stats(plan).seconds + update_seconds(s, plan);
 }
 
 double step_seconds(const Session *s)
 {
-    return session_accum(s) * s->stats.seconds + update_seconds(s);
+    return plan_step_seconds(s, s->plan);
 }
 
 double keep_step_seconds(const Session *s)
 {
-    return session_accum(s) * s->stats.keep_seconds + update_seconds(s);
+    return session_accum(s) * s->stats.keep_seconds + update_seconds(s, s->plan);
 }
 
 static json_t *json_bytes(size_t bytes)

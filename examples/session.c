@@ -404,7 +404,8 @@ static int set_limits(Session *s)
     TideMemory memory;
 
     if (tide_memory(s->tide, &memory)) return session_fail(s, TIDE_DEVICE);
-    s->default_bytes = less_margin(memory.free + memory.process); /* a budget counts what is taken by now */
+    if (!o->curve) /* which is about all budgets, whatever is free; a budget counts what is taken by now */
+        s->default_bytes = less_margin(memory.free + memory.process);
     s->budget.policy = policy_of(o);
     if (s->model)
         s->budget.host_bytes = less_margin(memory.host_free); /* a graph file is of another machine */

@@ -188,36 +188,6 @@ static TideStatus write_section(Planner *pl, int i, TidePlan *plan, Emitted *e)
     return TIDE_OK;
 }
 
-/* The price of a fate: the seconds that keeping the tensor would save, by its bytes. Reuses the
- * evaluator, so it comes after the section was emitted. */
-static double price_of(GraphWork *w, const Solution *s, int t, double seconds)
-{
-    TideFate fate = s->fates[t];
-
-    if (fate == TIDE_KEEP) return 0;
-    s->fates[t] = TIDE_KEEP;
-    double kept = evaluate(w->evaluator, s->fates, s->live_limit).seconds;
-    s->fates[t] = fate;
-    return kept < seconds ? (seconds - kept) / (double)w->problem->tensors[t].bytes : 0;
-}
-
-static TideStatus write_decisions(Planner *pl, const Solution *s, TidePlan *plan)
-{
-    GraphWork *w = &pl->work[0];
-    double seconds = evaluate(w->evaluator, s->fates, s->live_limit).seconds;
-
-    plan->decisions = calloc((size_t)w->facts->n_choices + 1, sizeof *plan->decisions);
-    if (!plan->decisions) return no_memory(pl->program);
-    for (int i = 0; i < w->facts->n_choices; i++) {
-        int t = w->facts->choices[i], id = w->problem->tensors[t].id;
-        plan->decisions[plan->n_decisions++] =
-            (Decision){ .tensor = id, .fate = s->fates[t], .price = price_of(w, s, t, seconds) };
-        plan->stats.fate[s->fates[t]].tensors++;
-        plan->stats.fate[s->fates[t]].bytes += pl->program->tensors[id]->bytes;
-    }
-    return TIDE_OK;
-}
-
 static void write_stats(const Planner *pl, const Emitted *first, TidePlan *plan)
 {
     TidePlanStats *s = &plan->stats;
@@ -257,7 +227,7 @@ static TideStatus write_plan(Planner *pl, const Solution *s, TidePlan *plan)
         for (int at = 0; at < schedule->n_runs; at++)
             plan->stats.live_bytes = most(plan->stats.live_bytes, schedule->live[at]);
     }
-    TRY(write_decisions(pl, s, plan));
+    TRY(planner_write_decisions(pl, s, plan));
     write_stats(pl, &first, plan);
     return TIDE_OK;
 }
@@ -393,8 +363,8 @@ static TideStatus sweep(Planner *pl, const TideBudget *budgets, int n, TidePlan 
     return TIDE_OK;
 }
 
-TideStatus plan_sweep(const TideProgram *p, const TideProfile *f, const TideBudget *budgets, int n,
-                      TidePlan **plans)
+TideStatus tide_plan_sweep(const TideProgram *p, const TideProfile *f, const TideBudget *budgets, int n,
+                           TidePlan **plans)
 {
     Planner *pl;
 

@@ -238,6 +238,14 @@ typedef struct TidePlanStats {
  * and what sets it, and *least (if not NULL) is that budget. */
 TideStatus    tide_plan_make(const TideProgram *p, const TideProfile *f, TideBudget b, TidePlan **out,
                              size_t *least);
+/* Plans for budgets that ascend in device_bytes and are alike otherwise, so that the predicted seconds never
+ * rise with the budget: each plan is a candidate for the next budget. plans[i] is NULL where nothing
+ * fits; the caller frees the others. */
+TideStatus    tide_plan_sweep(const TideProgram *p, const TideProfile *f, const TideBudget *budgets, int n,
+                              TidePlan **plans);
+/* Find the budget at which each decision of a plan would change, by planning for a few budgets around the
+ * plan's own (ten at most), which b gives but for device_bytes. */
+TideStatus    tide_plan_find_flips(const TideProgram *p, const TideProfile *f, TideBudget b, TidePlan *plan);
 /* Prove a plan safe for this program, trusting nothing: see plan_check.c. */
 TideStatus    tide_plan_check(const TideProgram *p, const TidePlan *plan);
 TideStatus    tide_plan_save(const TideProgram *p, const TidePlan *plan, const char *path); /* JSON */
@@ -253,9 +261,10 @@ void          tide_plan_free(TidePlan *plan);
 /* Write the first graph of p, with its costs, under a name of its own: bytes, seconds, who reads and writes
  * what. Nothing else is needed to plan it. TIDE_IO if the file cannot be written. */
 TideStatus tide_graph_save(const TideProgram *p, const TideProfile *f, const char *name, const char *path);
-/* Read such a file, whoever wrote it: *t is a device that exists as numbers only, *p a program of one graph on
- * it, which can be planned and not run, *f its costs; the caller frees all three, the device last. On failure
- * *t holds the message and wants tide_close(), and the others are NULL; it is NULL only without memory. */
+/* Read such a file, whoever wrote it: *t is a device that exists as numbers only, *p a program of one graph
+ * on it, which can be planned and not run, *f its costs; the caller frees all three, the device last. On
+ * failure *t holds the message and wants tide_close(), and the others are NULL; it is NULL only without
+ * memory. */
 TideStatus tide_graph_load(const char *path, Tide **t, TideProgram **p, TideProfile **f);
 
 /* ---- Run ----------------------------------------------------------------- */
