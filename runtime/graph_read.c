@@ -12,7 +12,7 @@
 #include "runtime/profile.h"
 #include "runtime/program.h"
 
-enum { MOST_TENSORS = 1 << 22, MOST_NODES = 1 << 22, MOST_INPUTS = 1 << 16, LONGEST_NAME = 200 };
+enum { MOST_TENSORS = 1 << 22, MOST_NODES = 1 << 22, MOST_INPUTS = 1 << 16 };
 static const size_t most_file_bytes = (size_t)1 << 30;
 static const int64_t most_bytes = (int64_t)1 << 46;  /* of a tensor or a scratch                     */
 static const size_t most_together = (size_t)1 << 60; /* of all tensors                               */
@@ -41,53 +41,6 @@ static TideStatus no_memory(const Reader *r)
 static Tensor *tensor_at(const Reader *r, int i)
 {
     return r->program->tensors[r->first + i];
-}
-
-/* ---- Values --------------------------------------------------------------- */
-
-/* Names go to terminals and into files of others. */
-static TideStatus read_name(const JsonAt *object, const char *key, bool may_be_empty, const char **out)
-{
-    JsonAt at;
-
-    TRY(read_member(object, key, &at));
-    TRY(read_text(&at, out));
-    size_t n = strlen(*out);
-    if (n > LONGEST_NAME) return read_refuse(&at, "has %zu bytes, the most is %d", n, LONGEST_NAME);
-    if (n == 0 && !may_be_empty) return read_refuse(&at, "is empty");
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)(*out)[i] < 0x20 || (*out)[i] == 0x7f)
-            return read_refuse(&at, "holds a control character (code %d)", (*out)[i]);
-    return TIDE_OK;
-}
-
-/* The members below may be left out; *out then stays what it is. */
-
-static TideStatus read_optional_int(const JsonAt *object, const char *key, int64_t most, int64_t *out)
-{
-    JsonAt at;
-
-    if (!read_has(object, key)) return TIDE_OK;
-    TRY(read_member(object, key, &at));
-    return read_int(&at, 0, most, out);
-}
-
-static TideStatus read_optional_real(const JsonAt *object, const char *key, double most, double *out)
-{
-    JsonAt at;
-
-    if (!read_has(object, key)) return TIDE_OK;
-    TRY(read_member(object, key, &at));
-    return read_real(&at, 0, most, out);
-}
-
-static TideStatus read_optional_flag(const JsonAt *object, const char *key, bool *out)
-{
-    JsonAt at;
-
-    if (!read_has(object, key)) return TIDE_OK;
-    TRY(read_member(object, key, &at));
-    return read_flag(&at, out);
 }
 
 /* ---- Tensors -------------------------------------------------------------- */

@@ -45,7 +45,8 @@ typedef struct Difference {
 /* TIDE_NO_MEMORY is the only failure. Free with diff_free(), also after it; rows are borrowed. */
 TideStatus diff_make(const Outline *a, const Outline *b, Difference *out);
 void       diff_free(Difference *d);
-/* Changes of tensors whose names differ in a number only, and whose bytes and fates are alike, share a line. */
+/* Changes of tensors whose names differ in a number only, and whose bytes and fates are alike, share a
+ * line. */
 void       diff_print(const Outline *a, const Outline *b, const Difference *d, FILE *to);
 
 #endif

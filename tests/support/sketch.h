@@ -1,7 +1,7 @@
 /* sketch.h - cost graphs of training steps, drawn op by op: bytes from shapes, seconds from FLOPs and bytes.
  *
- * Forward ops are appended in order; sketch_backward() then appends their gradients in reverse. Activations and
- * their gradients are bf16 unless an op says otherwise. Out of memory ends the process. */
+ * Forward ops are appended in order; sketch_backward() then appends their gradients in reverse. Out of memory
+ * ends the process. */
 #ifndef TIDE_TEST_SKETCH_H
 #define TIDE_TEST_SKETCH_H
 #include <stdbool.h>
