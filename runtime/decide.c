@@ -1,7 +1,8 @@
 /* decide.c - why a tensor has its fate: what others would cost, what a byte is worth, when it would change.
  *
  * A decision is judged alone: the others stay as they are, and the exact evaluation says what the step
- * would take. The moment that binds is the fullest one at which keeping the tensor takes bytes that nothing reads. */
+ * would take. The moment that binds is the fullest one at which keeping the tensor takes
+ * bytes that nothing reads. */
 #include <stdlib.h>
 #include "runtime/base.h"
 #include "runtime/planner.h"

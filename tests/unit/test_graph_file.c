@@ -1,4 +1,4 @@
-/* test_graph_file.c - a graph file is planned like the program it came from, and nothing malformed is read. */
+/* test_graph_file.c - a graph file is planned like the program it came from; nothing malformed is read. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -307,14 +307,16 @@ static const Damage damages[] = {
     { "\"kind\": \"input\"", "\"kind\": \"activation\"", "l0/fc|tensor 0 (x)|no earlier node" },
     { "\"kind\": \"state\"", "\"kind\": \"input\"", "step|tensor 6 (m)|input" },
     { "\"kind\": \"other\"", "\"kind\": \"input\"", "l1/back|tensor 4 (db)|input" },
-    { "\"kind\": \"state\" }", "\"kind\": \"state\" }, { \"name\": \"u\", \"bytes\": 1, \"kind\": \"other\" }",
+    { "\"kind\": \"state\" }",
+      "\"kind\": \"state\" }, { \"name\": \"u\", \"bytes\": 1, \"kind\": \"other\" }",
       "tensors[7] (u) is written by no node" },
     { "\"kind\": \"state\" }", "\"kind\": \"state\", \"shape\": [3] }", "shape" },
     { "\"nodes\": [", "\"nodes\": [ ], \"rest\": [", "rest" },
     { "\"name\": \"l0/fc\", ", "", "nodes[0] lacks the key \"name\"" },
     { "\"name\": \"l0/fc\"", "\"name\": [\"l0/fc\"]", "nodes[0].name is an array" },
     { "\"layer\": \"l0\"", "\"layer\": 0", "nodes[0].layer is 0" },
-    { "\"phase\": \"forward\", \"seconds\": 2", "\"phase\": \"fwd\", \"seconds\": 2", "nodes[0].phase is \"fwd\"|backward" },
+    { "\"phase\": \"forward\", \"seconds\": 2", "\"phase\": \"fwd\", \"seconds\": 2",
+      "nodes[0].phase is \"fwd\"|backward" },
     { "\"seconds\": 2", "\"seconds\": -2", "nodes[0].seconds is -2" },
     { "\"seconds\": 2", "\"seconds\": 1e9", "nodes[0].seconds is" },
     { "\"seconds\": 2", "\"seconds\": NaN", "line" },
@@ -340,8 +342,10 @@ static const Damage damages[] = {
     { "\"again\": true", "\"again\": true, \"recompute\": false", "l1/fc.again|again" },
     { "\"out\": [3], \"again\": true", "\"out\": [4], \"again\": true", "l1/fc.again|tensor 4 (db)" },
     { "\"out\": [3], \"again\": true", "\"out\": [5], \"again\": true", "l1/fc.again|tensor 5 (dw)" },
-    { "\"in\": [2], \"out\": [3], \"again\": true", "\"in\": [3], \"out\": [3], \"again\": true", "l1/fc.again" },
-    { "{ \"name\": \"l1/back\"", "{ \"name\": \"2nd\", \"phase\": \"forward\", \"seconds\": 1, \"in\": [2], \"out\": [3], "
+    { "\"in\": [2], \"out\": [3], \"again\": true", "\"in\": [3], \"out\": [3], \"again\": true",
+      "l1/fc.again" },
+    { "{ \"name\": \"l1/back\"",
+      "{ \"name\": \"2nd\", \"phase\": \"forward\", \"seconds\": 1, \"in\": [2], \"out\": [3], "
       "\"again\": true }, { \"name\": \"l1/back\"", "2nd|second node" },
     { "\"out\": [3] }", "\"out\": [3], \"flops\": 5 }", "flops" },
 };
