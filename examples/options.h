@@ -44,7 +44,7 @@ typedef struct Options {
     Command command;
     /* model */
     const char *model, *gelu;
-    int64_t layers, width, heads, kv_heads, seq, batch, vocab, loss_chunk, accum;
+    int64_t layers, width, heads, kv_heads, seq, batch, vocab, loss_chunk, mlp_block, attn_block, accum;
     double dropout, attn_dropout;
     bool no_bias;
     /* device and plan */

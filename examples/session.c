@@ -120,6 +120,8 @@ static void override_config(const Options *o, ModelConfig *c)
     override_real(&c->beta2, o->beta2);
     override_real(&c->clip, o->clip);
     if (o->loss_chunk) c->loss_chunk = o->loss_chunk;
+    if (o->mlp_block) c->mlp_block = o->mlp_block;
+    if (o->attn_block) c->attn_block = o->attn_block;
     if (o->no_bias) c->no_bias = true;
     if (o->gelu) c->gelu_erf = strcmp(o->gelu, "erf") == 0;
 }

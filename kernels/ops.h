@@ -69,6 +69,16 @@ enum {
 #include "kernels/ops.def"
 #undef TIDE_OP
 
+/* Rows in each block, so that a block of rows of that width has at most about so many elements:
+ * a multiple of 64 and at least 64, or all rows; a function of its arguments alone. */
+int64_t  tide_block_rows(int64_t rows, int64_t width, int64_t elements);
+
+/* A block of a linear layer written into rows [y_first, ..) of a larger y: y has the shape of `like`, but
+ * as wide as the weight is high. y: of the blocks before this one, or 0 at the first; each
+ * block continues it in place, so that y cannot be made again. Returns y. */
+TideTensor tide_linear_into(TideGraph *g, TideTensor x, TideTensor weight, TideTensor bias, TideTensor like,
+                            TideTensor y, TideRows rows);
+
 /* The loss of a language model and its gradient, in chunks of rows so that the whole logits
  * [rows, vocab] never exist: per chunk the head's GEMM, the loss with its gradient written over
  * the logits, and the head's two gradients. weight is [padded vocab, C]. Without `train` only
@@ -76,8 +86,6 @@ enum {
 typedef struct TideLoss { TideTensor losses, dx; } TideLoss;
 TideLoss tide_linear_cross_entropy(TideGraph *g, TideTensor x, TideTensor weight, TideTensor targets,
                                    TideTensor info, TideClasses c, int64_t chunk_rows, bool train);
-/* Rows of logits at a time, about so many elements: a function of its arguments alone. */
-int64_t  tide_loss_chunk_rows(int64_t rows, int64_t padded_vocab, int64_t elements);
 #ifdef __cplusplus
 }
 #endif

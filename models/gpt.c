@@ -10,6 +10,10 @@
 #include "models/family.h"
 #include "models/layers.h"
 
+/* Elements of a block of rows of an MLP and of packed heads: large enough to fill any device. They do not
+ * depend on the device, so that neither does the graph. */
+enum { MLP_ELEMENTS = 256 << 20, ATTENTION_ELEMENTS = 85 << 20 };
+
 typedef struct Block {
     Affine ln1, qkv, proj, ln2, fc, fcproj;
 } Block;
@@ -122,6 +126,18 @@ static TideTensor name_norm(TideGraph *g, Norm n, const char *name)
     return n.y;
 }
 
+/* Sequences of attention's backward at a time: its scratch grows with them, and their sums never meet. */
+static int64_t attention_block(const ModelConfig *c)
+{
+    int64_t packed = c->width / c->heads * (c->heads + 2 * (int64_t)c->kv_heads);
+    int64_t most = ATTENTION_ELEMENTS / (packed * c->seq);
+
+    if (c->attn_block) return c->attn_block;
+    if (most < 1) most = 1;
+    int64_t blocks = (c->batch + most - 1) / most;
+    return blocks > 1 ? (c->batch + blocks - 1) / blocks : 0;
+}
+
 static TideTensor attention_branch(const Pass *p, const Gpt *gpt, int i, TideTensor x)
 {
     const ModelConfig *c = gpt->config;
@@ -130,6 +146,7 @@ static TideTensor attention_branch(const Pass *p, const Gpt *gpt, int i, TideTen
                         .kv_heads = c->kv_heads,
                         .head_dim = c->width / c->heads,
                         .dropout = p->attn_dropout,
+                        .count = attention_block(c),
                         .site = site_of(i, SITE_ATTENTION) };
 
     x = linear(p, x, b->qkv, "qkv");
@@ -139,14 +156,37 @@ static TideTensor attention_branch(const Pass *p, const Gpt *gpt, int i, TideTen
     return drop(p, x, site_of(i, SITE_PROJ), "proj_drop");
 }
 
+/* "fc", or "fc0", "fc1" .. where there are several blocks of rows. */
+static TideTensor name_block(TideGraph *g, TideTensor x, const char *name, int block)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, block < 0 ? "%s" : "%s%d", name, block);
+    return tide_name(g, x, text);
+}
+
+/* The widest tensors of a model lie inside its MLPs. Of a large batch they exist for one block of rows at a
+ * time, each with a fate of its own. */
 static TideTensor mlp_branch(const Pass *p, const Gpt *gpt, int i, TideTensor x)
 {
     const Block *b = &gpt->block[i];
+    const Tensor *all = graph_tensor(p->g, x);
+    TideTensor y = { 0 };
 
-    x = linear(p, x, b->fc, "fc");
-    x = tide_name(p->g, tide_gelu(p->g, x, gpt->config->gelu_erf), "gelu");
-    x = linear(p, x, b->fcproj, "fcproj");
-    return drop(p, x, site_of(i, SITE_FCPROJ), "fcproj_drop");
+    if (!all) return y;
+    int64_t rows = all->shape.dim[0] * all->shape.dim[1], step = gpt->config->mlp_block;
+    if (!step) step = tide_block_rows(rows, 4 * (int64_t)gpt->config->width, MLP_ELEMENTS);
+    for (int64_t first = 0; first < rows; first += step) {
+        int block = step < rows ? (int)(first / step) : -1;
+        int64_t count = first + step < rows ? step : rows - first;
+        TideTensor h = tide_linear(p->g, x, b->fc.weight, b->fc.bias, (TideRows){ count, first, 0 });
+        name_block(p->g, h, "fc", block);
+        h = name_block(p->g, tide_gelu(p->g, h, gpt->config->gelu_erf), "gelu", block);
+        y = tide_linear_into(p->g, h, b->fcproj.weight, b->fcproj.bias, x, y, (TideRows){ count, 0, first });
+        if (!y.id) return y;
+        if (first == 0) tide_name(p->g, y, "fcproj");
+    }
+    return drop(p, y, site_of(i, SITE_FCPROJ), "fcproj_drop");
 }
 
 /* The sum that ends block i, made by the first node behind it. To be called outside of all layers. */

@@ -78,6 +78,8 @@ static void check_sizes(const ModelConfig *c, TideGraph *g)
         { "padded vocab", c->padded_vocab, c->vocab, 1 << 25 },
         { "accum", c->accum, 1, 1 << 20 },
         { "loss-chunk", c->loss_chunk, 0, INT32_MAX },
+        { "mlp-block", c->mlp_block, 0, INT32_MAX },
+        { "attn-block", c->attn_block, 0, INT32_MAX },
         { "batch times seq", (int64_t)c->batch * c->seq, 1, INT32_MAX },
     };
 
@@ -135,7 +137,7 @@ static void fill_loss_chunk(ModelConfig *c, const TideGraph *g)
 {
     int64_t rows = (int64_t)c->batch * c->seq;
 
-    if (!c->loss_chunk) c->loss_chunk = tide_loss_chunk_rows(rows, c->padded_vocab, graph_block_elements(g));
+    if (!c->loss_chunk) c->loss_chunk = tide_block_rows(rows, c->padded_vocab, graph_block_elements(g));
     if (c->loss_chunk > rows) c->loss_chunk = rows;
 }
 

@@ -17,7 +17,9 @@ typedef struct ModelConfig {
     float   dropout, attn_dropout; /* of embeddings and residuals; of attention probabilities */
     bool    no_bias;               /* no biases in linear layers and layernorms              */
     bool    gelu_erf;              /* else the tanh approximation                            */
-    int64_t loss_chunk;            /* rows of logits at a time; 0: tide_loss_chunk_rows()    */
+    int64_t loss_chunk;            /* rows of logits at a time; 0: tide_block_rows()          */
+    int64_t mlp_block;             /* rows of an MLP at a time; 0: the same                   */
+    int64_t attn_block;            /* sequences of attention's backward at a time; 0: likewise */
     /* precision; zero is f32 throughout */
     TideType    dtype;             /* of parameters and activations                          */
     TideType    state_dtype;       /* of Adam's moments: f32 or bf16                         */

@@ -65,8 +65,9 @@ static void redirect(Node *n, int gradient, int sum)
 }
 
 /* A second node wants to add to a narrow gradient: from here on they add in f32. */
-static int gather(TideGraph *g, int gradient, int writer)
+static int gather(TideGraph *g, int parameter, int writer)
 {
+    int gradient = g->program->tensors[parameter]->gradient;
     const Tensor *dx = g->program->tensors[gradient];
     Tensor sum = { .type = TIDE_F32,
                    .kind = TIDE_OTHER,
@@ -82,7 +83,7 @@ static int gather(TideGraph *g, int gradient, int writer)
     int id = program_add_tensor(g->program, sum);
     if (!id) return 0;
     redirect(g->nodes[writer], gradient, id);
-    g->gathers[g->n_gathers++] = (Gather){ gradient, id };
+    g->gathers[g->n_gathers++] = (Gather){ parameter, gradient, id };
     return id;
 }
 
@@ -95,22 +96,36 @@ TideTensor graph_param_grad(TideGraph *g, TideTensor parameter, bool *add)
     const Tensor *dx = g->program->tensors[x->gradient];
     int sum = gathered(g, x->gradient), writer = graph_producer(g, x->gradient);
 
-    if (!sum && writer >= 0 && dx->type != TIDE_F32) sum = gather(g, x->gradient, writer);
+    if (!sum && writer >= 0 && dx->type != TIDE_F32) sum = gather(g, parameter.id, writer);
     *add = sum || writer >= 0 || dx->accumulate;
     return (TideTensor){ sum ? sum : x->gradient };
 }
 
-static void round_gathered(TideGraph *g)
+/* Does one of the first n forward nodes read the parameter? Then its gradient will get more. */
+static bool is_read_before(const TideGraph *g, int parameter, int n)
 {
-    int n = g->n_gathers;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; g->nodes[i]->phase == PHASE_FORWARD && j < g->nodes[i]->n_in; j++)
+            if (g->nodes[i]->in[j].id == parameter) return true;
+    return false;
+}
 
-    g->n_gathers = 0;
-    for (int i = 0; i < n; i++) {
-        const Gather *a = &g->gathers[i];
-        const Tensor *dx = g->program->tensors[a->gradient];
+/* Round the sums to which the first n forward nodes, those still to come, add nothing. */
+static void round_gathered(TideGraph *g, int n)
+{
+    int left = 0;
+
+    for (int i = 0; i < g->n_gathers; i++) {
+        const Gather a = g->gathers[i];
+        const Tensor *dx = g->program->tensors[a.gradient];
+        if (is_read_before(g, a.parameter, n)) {
+            g->gathers[left++] = a;
+            continue;
+        }
         g->prefix = dx->name;
-        tide_cast(g, (TideTensor){ a->sum }, (TideTensor){ a->gradient }, dx->type, dx->accumulate);
+        tide_cast(g, (TideTensor){ a.sum }, (TideTensor){ a.gradient }, dx->type, dx->accumulate);
     }
+    g->n_gathers = left;
     g->prefix = NULL;
 }
 
@@ -173,7 +188,9 @@ void tide_backward(TideGraph *g, TideTensor y, TideTensor dy)
     mark_wanted(g, n_nodes);
     give(g, y, dy);
     for (int i = n_nodes - 1; i >= 0 && !g->program->status; i--)
-        if (!g->nodes[i]->again && g->nodes[i]->phase == PHASE_FORWARD) back_through(g, g->nodes[i]);
+        if (!g->nodes[i]->again && g->nodes[i]->phase == PHASE_FORWARD) {
+            back_through(g, g->nodes[i]);
+            round_gathered(g, i);
+        }
     g->layer = layer;
-    if (!g->program->status) round_gathered(g);
 }

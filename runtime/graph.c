@@ -141,6 +141,13 @@ int graph_again(const TideGraph *g, int id)
     return -1;
 }
 
+const Node *graph_writer(const TideGraph *g, TideTensor x)
+{
+    for (int i = broken(g) || !x.id ? 0 : g->n_nodes; i > 0; i--)
+        if (!g->nodes[i - 1]->again && writes(g->nodes[i - 1], x.id)) return g->nodes[i - 1];
+    return NULL;
+}
+
 TideTensor graph_sibling(const TideGraph *g, TideTensor x, int i)
 {
     int n = broken(g) ? -1 : graph_producer(g, x.id);

@@ -28,8 +28,8 @@ struct TideProgram {
 };
 
 /* A gradient narrower than f32 that several nodes of a graph add to: they add in f32, and
- * tide_backward() rounds the sum once. */
-typedef struct Gather { int gradient, sum; } Gather;
+ * tide_backward() rounds the sum once, behind the last of them. */
+typedef struct Gather { int parameter, gradient, sum; } Gather;
 
 struct TideGraph {
     TideProgram *program;

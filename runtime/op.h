@@ -110,6 +110,9 @@ TideTensor graph_param_grad(TideGraph *g, TideTensor parameter, bool *add);
  * (0: nothing). The op must then include it in its own din for x. */
 TideTensor graph_take_grad(TideGraph *g, TideTensor x);
 
+/* The newest node that writes x; NULL: none. */
+const Node *graph_writer(const TideGraph *g, TideTensor x);
+
 /* The phase of the nodes appended from now on; a new graph starts forward. */
 void       graph_phase(TideGraph *g, Phase phase);
 

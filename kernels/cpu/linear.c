@@ -9,7 +9,7 @@ static TideStatus run(const KernelCall *c)
     int64_t k = shape_width(c->in_info[0]->shape), n = shape_width(c->out_info[0]->shape);
 
     gemm(&(Gemm){ .b_transposed = true,
-                  .m = shape_rows(c->out_info[0]->shape),
+                  .m = rows->count ? rows->count : shape_rows(c->in_info[0]->shape),
                   .n = n,
                   .k = k,
                   .a = (const float *)c->in[0] + rows->x_first * k,
@@ -17,7 +17,7 @@ static TideStatus run(const KernelCall *c)
                   .b = c->in[1],
                   .ldb = k,
                   .bias = c->in_info[2] ? c->in[2] : NULL,
-                  .c = c->out[0],
+                  .c = (float *)c->out[0] + rows->y_first * n,
                   .ldc = n });
     return TIDE_OK;
 }

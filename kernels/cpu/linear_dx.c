@@ -5,7 +5,7 @@
 
 static TideStatus run(const KernelCall *c)
 {
-    const LinearDxAttr *a = (const LinearDxAttr *)c->node->attr.bytes;
+    const BlockAttr *a = (const BlockAttr *)c->node->attr.bytes;
     int64_t k = shape_width(c->out_info[0]->shape), n = shape_width(c->in_info[0]->shape);
 
     gemm(&(Gemm){ .m = a->rows.count ? a->rows.count : shape_rows(c->out_info[0]->shape),

@@ -6,7 +6,7 @@ enum { DY, WEIGHT };
 
 static void describe(const KernelCall *c, Gemm *g, GemmCall *call)
 {
-    const TideRows *rows = &((const LinearDxAttr *)c->node->attr.bytes)->rows;
+    const TideRows *rows = &((const BlockAttr *)c->node->attr.bytes)->rows;
     const Tensor *dy = c->in_info[DY], *dx = c->out_info[0];
 
     *g = (Gemm){ .rows = rows->count ? rows->count : shape_rows(dx->shape),

@@ -6,20 +6,6 @@
 #include <stdio.h>
 #include "kernels/ops/shape.h"
 
-enum { CHUNK_STEP = 64 };
-
-/* In multiples of 64 rows and at least so many; the chunks of a batch are as equal as that allows. */
-int64_t tide_loss_chunk_rows(int64_t rows, int64_t padded_vocab, int64_t elements)
-{
-    int64_t most = elements / padded_vocab / CHUNK_STEP * CHUNK_STEP;
-
-    if (most < CHUNK_STEP) most = CHUNK_STEP;
-    if (rows <= most) return rows;
-    int64_t chunks = (rows + most - 1) / most;
-    int64_t each = (rows + chunks - 1) / chunks;
-    return (each + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP;
-}
-
 static TideTensor chunk_logits(TideGraph *g, TideTensor x, TideTensor weight, TideRows rows, int number)
 {
     char name[32];
@@ -37,7 +23,7 @@ TideLoss tide_linear_cross_entropy(TideGraph *g, TideTensor x, TideTensor weight
 
     if (!xt || !wt) return loss;
     int64_t rows = shape_rows(xt->shape);
-    if (chunk_rows <= 0) chunk_rows = tide_loss_chunk_rows(rows, wt->shape.dim[0], graph_block_elements(g));
+    if (chunk_rows <= 0) chunk_rows = tide_block_rows(rows, wt->shape.dim[0], graph_block_elements(g));
 
     /* From the first chunk's logits on: they are not activations that a plan could make again, for
      * their gradient replaces them at once. */

@@ -6,19 +6,11 @@
  * x itself is no input: only its shape matters, and it need not live until here. */
 #include "kernels/ops/shape.h"
 
-static TideShape shape_of_dx(const LinearDxAttr *a)
-{
-    TideShape x = { .n = (int)a->n_dims };
-
-    for (int i = 0; i < TIDE_MAX_DIMS; i++) x.dim[i] = a->dim[i];
-    return x;
-}
-
 static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
 {
-    const LinearDxAttr *a = (const LinearDxAttr *)n->attr.bytes;
+    const BlockAttr *a = (const BlockAttr *)n->attr.bytes;
     const Tensor *dy = in[0], *weight = in[1];
-    TideShape x = shape_of_dx(a);
+    TideShape x = block_whole(a);
     int64_t count = a->rows.count ? a->rows.count : shape_rows(x);
 
     if (!is_float(dy) || dy->shape.n < 1 || weight->shape.n != 2 || x.n < 1) return false;
@@ -34,8 +26,8 @@ static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
 
 static double flops(const Node *n, const Tensor *const *in, const Tensor *const *out)
 {
-    const LinearDxAttr *a = (const LinearDxAttr *)n->attr.bytes;
-    int64_t count = a->rows.count ? a->rows.count : shape_rows(shape_of_dx(a));
+    const BlockAttr *a = (const BlockAttr *)n->attr.bytes;
+    int64_t count = a->rows.count ? a->rows.count : shape_rows(block_whole(a));
 
     (void)out;
     return 2.0 * (double)count * (double)shape_elements(in[1]->shape);
@@ -45,7 +37,7 @@ const OpDesc op_linear_dx = {
     .name = "linear_dx", .id = OP_linear_dx, .n_out = 1, .infer = infer, .flops = flops
 };
 
-_Static_assert(sizeof(LinearDxAttr) == sizeof(TideRows) + (1 + TIDE_MAX_DIMS) * sizeof(int64_t),
+_Static_assert(sizeof(BlockAttr) == sizeof(TideRows) + (1 + TIDE_MAX_DIMS) * sizeof(int64_t),
                "padding would be hashed");
 
 TideTensor tide_linear_dx(TideGraph *g, TideTensor dy, TideTensor weight, TideTensor x, TideTensor dx,
@@ -53,11 +45,9 @@ TideTensor tide_linear_dx(TideGraph *g, TideTensor dy, TideTensor weight, TideTe
 {
     TideTensor in[] = { dy, weight, dx };
     const Tensor *xt = graph_tensor(g, x);
-    LinearDxAttr attr = { .rows = rows };
 
     if (!xt) return (TideTensor){ 0 };
-    attr.n_dims = xt->shape.n;
-    for (int i = 0; i < xt->shape.n; i++) attr.dim[i] = xt->shape.dim[i];
+    BlockAttr attr = block_of(rows, xt->shape);
     return graph_append(g, (NodeSpec){ .op = &op_linear_dx,
                                        .in = in,
                                        .n_in = 3,

@@ -56,11 +56,28 @@ static inline void infer_like(Tensor *t, const Tensor *other)
     t->shape = other->shape;
 }
 
-/* The shape of dx. A TideShape would have padding, whose bytes are part of a program's hash. */
-typedef struct LinearDxAttr {
+/* A block of rows of a tensor of this shape; n_dims 0: the block is a tensor of its own. A TideShape would
+ * have padding, whose bytes are part of a program's hash. */
+typedef struct BlockAttr {
     TideRows rows;
     int64_t n_dims, dim[TIDE_MAX_DIMS];
-} LinearDxAttr;
+} BlockAttr;
+
+static inline BlockAttr block_of(TideRows rows, TideShape whole)
+{
+    BlockAttr a = { .rows = rows, .n_dims = whole.n };
+
+    for (int i = 0; i < whole.n; i++) a.dim[i] = whole.dim[i];
+    return a;
+}
+
+static inline TideShape block_whole(const BlockAttr *a)
+{
+    TideShape whole = { .n = (int)a->n_dims };
+
+    for (int i = 0; i < TIDE_MAX_DIMS; i++) whole.dim[i] = a->dim[i];
+    return whole;
+}
 typedef struct GeluAttr { bool erf; } GeluAttr;
 typedef struct CastAttr {
     TideType type;

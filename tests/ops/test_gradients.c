@@ -96,6 +96,21 @@ static TideTensor lin_no_bias(Bench *b)
     return tide_linear(b->g, b->in[0], b->in[1], none, (TideRows){ 0 });
 }
 
+/* Blocks of 4 rows through two layers; what lies between exists for one block at a time. */
+static TideTensor lin_blocks(Bench *b)
+{
+    enum { ROWS = 10, STEP = 4 };
+    TideTensor y = { 0 };
+
+    for (int64_t at = 0; at < ROWS; at += STEP) {
+        int64_t count = at + STEP < ROWS ? STEP : ROWS - at;
+        TideTensor h = tide_linear(b->g, b->in[0], b->in[1], b->in[2], (TideRows){ count, at, 0 });
+        h = tide_gelu(b->g, h, false);
+        y = tide_linear_into(b->g, h, b->in[3], none, b->in[0], y, (TideRows){ count, 0, at });
+    }
+    return y;
+}
+
 /* One weight, used twice: the second gradient adds to the first. */
 static TideTensor lin_twice(Bench *b)
 {
@@ -190,6 +205,8 @@ static const OpCase cases[] = {
       { { 2, { 3, 7 } }, { 2, { 3, 7 } }, { 1, { 7 } } }, 1e-4 },
     { OP_linear, "bias", lin, 3, { { 3, { 2, 3, 5 } }, { 2, { 7, 5 } }, { 1, { 7 } } }, 1e-4 },
     { OP_linear, "no bias", lin_no_bias, 2, { { 2, { 1, 9 } }, { 2, { 33, 9 } } }, 1e-4 },
+    { OP_linear, "blocks of rows", lin_blocks, 4,
+      { { 3, { 2, 5, 6 } }, { 2, { 9, 6 } }, { 1, { 9 } }, { 2, { 3, 9 } } }, 3e-4 },
     { OP_linear, "weight twice", lin_twice, 3, { { 2, { 4, 6 } }, { 2, { 6, 6 } }, { 1, { 6 } } }, 3e-4 },
     { OP_cast, "same type", cast_to_f32, 1, { { 2, { 3, 5 } } }, 1e-4 },
     { OP_gelu, "tanh", gelu_tanh, 1, { { 2, { 7, 13 } } }, 3e-4 },

@@ -231,7 +231,7 @@ Test(loss, chunk_rows_depend_on_the_shape_alone)
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (size_t j = 0; j < sizeof widths / sizeof *widths; j++) {
-            int64_t chunk = tide_loss_chunk_rows(rows[i], widths[j], 8 << 20);
+            int64_t chunk = tide_block_rows(rows[i], widths[j], 8 << 20);
             int64_t least = rows[i] < 64 ? rows[i] : 64;
             cr_expect(chunk >= least && chunk <= rows[i], "%lld rows of %lld: %lld", (long long)rows[i],
                       (long long)widths[j], (long long)chunk);

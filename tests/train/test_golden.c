@@ -3,7 +3,7 @@
  * tokens come from the generator that both repeat.
  *
  * Every case runs by the plain interpreter of numeric.h and by planner and executor, as one
- * micro-step and as two, with the loss in one chunk and in several. */
+ * micro-step and as two, with the loss, the MLPs and attention's backward in one block and in several. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <jansson.h>
@@ -20,12 +20,13 @@ typedef struct Variant {
     int golden;   /* row of golden.json's cases                  */
     int accum;    /* micro-steps that the batch of two is cut into */
     int chunk;    /* rows of logits at a time                      */
+    int mlp;      /* rows of an MLP at a time; 0: all              */
     bool planned; /* by planner and executor, else by numeric_run() */
 } Variant;
 
 static const Variant variants[] = {
-    { 0, 1, 32, false }, { 0, 2, 7, false }, { 1, 1, 7, false }, { 1, 2, 16, false },
-    { 0, 1, 32, true },  { 0, 2, 7, true },  { 1, 1, 7, true },  { 1, 2, 16, true },
+    { 0, 1, 32, 0, false }, { 0, 2, 7, 5, false }, { 1, 1, 7, 16, false }, { 1, 2, 16, 0, false },
+    { 0, 1, 32, 9, true },  { 0, 2, 7, 0, true },  { 1, 1, 7, 31, true },  { 1, 2, 16, 1, true },
 };
 enum { N_VARIANTS = sizeof variants / sizeof *variants };
 
@@ -165,6 +166,8 @@ static ModelConfig config_of(const Trial *t, const Variant *v)
                           .no_bias = !json_is_true(member(t->expected, "bias")),
                           .gelu_erf = json_is_true(member(t->expected, "erf")),
                           .loss_chunk = v->chunk,
+                          .mlp_block = v->mlp,
+                          .attn_block = v->mlp ? 1 : 0,
                           .accum = v->accum,
                           .beta1 = (float)number(adamw, "beta1"),
                           .beta2 = (float)number(adamw, "beta2"),
