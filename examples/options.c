@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum OptionKind { FLAG, INTEGER, NUMBER, TEXT, SIZE, FORCE } OptionKind;
+typedef enum OptionKind { FLAG, INTEGER, NUMBER, TEXT, SIZE, FORCE, BATCH } OptionKind;
 
 /* An option: where its value goes and what values are possible. */
 typedef struct Option {
@@ -39,8 +39,8 @@ static const Option options[] = {
     { "--kv-heads", "N", "key and value heads", MODELS, INTEGER, offsetof(Options, kv_heads), 1, 4096, NULL },
     { "--seq", "N", "positions of a sequence (the context)",
       MODELS, INTEGER, offsetof(Options, seq), 1, 1 << 20, NULL },
-    { "--batch", "N", "sequences of a micro-step",
-      MODELS, INTEGER, offsetof(Options, batch), 1, 1 << 20, NULL },
+    { "--batch", "N", "sequences of a micro-step; train, plan: or auto, the most that fit the budget",
+      MODELS, BATCH, offsetof(Options, batch), 1, 1 << 20, NULL },
     { "--vocab", "N", "size of the vocabulary", MODELS, INTEGER, offsetof(Options, vocab), 1, 1 << 24, NULL },
     { "--dropout", "P", "of embeddings and residuals, 0 to below 1",
       MODELS, NUMBER, offsetof(Options, dropout), 0, 0.999999, NULL },
@@ -77,6 +77,8 @@ static const Option options[] = {
       PLANS, SIZE, offsetof(Options, budget), 0, 0, NULL },
     { "--host-budget", "SIZE", "most pinned host memory; 0: offload nothing",
       PLANS, SIZE, offsetof(Options, host_budget), 0, 0, NULL },
+    { "--no-recompute", NULL, "recompute nothing: keep or offload",
+      PLANS, FLAG, offsetof(Options, no_recompute), 0, 0, NULL },
     { "--policy", "NAME", "auto, keep, recompute, sqrt, offload or offload-inputs",
       PLANS, TEXT, offsetof(Options, policy), 0, 0, "auto keep recompute sqrt offload offload-inputs" },
     { "--force", "FATE:GLOB",
@@ -301,7 +303,7 @@ static bool is_choice(const char *choices, const char *word)
 
 static int set_number(const Option *option, const char *text, Options *o)
 {
-    bool whole = option->kind == INTEGER;
+    bool whole = option->kind == INTEGER || option->kind == BATCH;
     char *end = NULL;
     int64_t integer = 0;
     double number;
@@ -337,6 +339,15 @@ static int set_size(const Option *option, const char *text, Options *o)
     return EXIT_DONE;
 }
 
+static int set_batch(const Option *option, const char *text, Options *o)
+{
+    o->batch_auto = !strcmp(text, "auto");
+    if (!o->batch_auto) return set_number(option, text, o);
+    if (o->command & PLANS) return EXIT_DONE;
+    return refuse(o, "--batch auto is for commands with a budget; tide %s has none",
+                  command_name(o->command));
+}
+
 static int set_force(const char *text, Options *o)
 {
     const char *colon = strchr(text, ':');
@@ -367,6 +378,7 @@ static int set_value(const Option *option, const char *text, Options *o)
     case NUMBER: return set_number(option, text, o);
     case TEXT: return set_text(option, text, o);
     case SIZE: return set_size(option, text, o);
+    case BATCH: return set_batch(option, text, o);
     case FORCE: return set_force(text, o);
     }
     return EXIT_DONE;

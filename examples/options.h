@@ -46,10 +46,10 @@ typedef struct Options {
     const char *model, *gelu;
     int64_t layers, width, heads, kv_heads, seq, batch, vocab, loss_chunk, mlp_block, attn_block, accum;
     double dropout, attn_dropout;
-    bool no_bias;
+    bool no_bias, batch_auto;
     /* device and plan */
     const char *device, *dtype, *grad_dtype, *state_dtype, *master;
-    bool tf32, no_graph, no_pin;
+    bool tf32, no_graph, no_pin, no_recompute;
     const char *policy, *profile, *plan, *dump, *trace, *graph, *csv, *dot;
     int64_t curve; /* points */
     const char *force[MAX_FORCES];

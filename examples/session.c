@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "examples/batch.h"
 #include "runtime/base.h"
 #include "runtime/report/account.h"
 
@@ -176,7 +177,7 @@ static const char *preset_option(const Options *o)
         { "--heads", o->heads },
         { "--kv-heads", o->kv_heads },
         { "--seq", o->seq },
-        { "--batch", o->batch },
+        { "--batch", o->batch || o->batch_auto },
         { "--vocab", o->vocab },
         { "--loss-chunk", o->loss_chunk },
         { "--accum", o->accum },
@@ -237,6 +238,8 @@ int session_open(const Options *o, Session *s)
     rc = open_device(s);
     if (!rc) rc = check_device_options(s);
     if (!rc) rc = set_types(s, &config);
+    if (!rc && o->batch_auto) rc = session_limits(s);
+    if (!rc && o->batch_auto) rc = batch_choose(s, &config);
     if (rc) return rc;
     TideStatus status = model_new(s->tide, &config, &s->model);
     if (status) return session_fail(s, status);
@@ -247,6 +250,15 @@ int session_open(const Options *o, Session *s)
 
 /* ---- profile, budget, plan ------------------------------------------------------- */
 
+/* From the bytes of the process to those of the arena; 1 stands for nothing left, 0 for no limit. */
+TideBudget session_arena(const Session *s, size_t fixed_bytes)
+{
+    TideBudget b = s->budget;
+
+    b.device_bytes = !s->budget_bytes ? 0 : s->budget_bytes > fixed_bytes ? s->budget_bytes - fixed_bytes : 1;
+    return b;
+}
+
 static TidePolicy policy_of(const Options *o)
 {
     for (int i = 0; o->policy && i < TIDE_POLICY_COUNT; i++)
@@ -254,9 +266,9 @@ static TidePolicy policy_of(const Options *o)
     return TIDE_POLICY_AUTO;
 }
 
-TideStatus session_measure(Session *s)
+TideStatus session_measure(const TideProgram *p, TideProfile **out)
 {
-    return tide_profile_measure(s->program, PROFILE_REPEATS, &s->profile);
+    return tide_profile_measure(p, PROFILE_REPEATS, out);
 }
 
 TideStatus session_profile(Session *s)
@@ -264,7 +276,7 @@ TideStatus session_profile(Session *s)
     const char *file = s->options->profile;
 
     if (s->profile) return TIDE_OK;
-    if (!file) return session_measure(s);
+    if (!file) return session_measure(s->program, &s->profile);
     if (!strcmp(file, "guess")) return tide_profile_guess(s->program, &s->profile);
     TRY(tide_profile_load(s->program, file, &s->profile));
     int filled = tide_profile_filled(s->profile);
@@ -342,15 +354,6 @@ static TideStatus resolve_budget(Session *s)
     return TIDE_OK;
 }
 
-/* From the bytes of the process to those of the arena; 1 stands for nothing left, 0 for no limit. */
-static void set_arena_budget(Session *s)
-{
-    if (!s->budget_bytes)
-        s->budget.device_bytes = 0;
-    else
-        s->budget.device_bytes = s->budget_bytes > s->fixed_bytes ? s->budget_bytes - s->fixed_bytes : 1;
-}
-
 /* The plan comes first: what it says of the device's choices must be adopted before measuring makes them.
  * A profile that is given has a say in them too. */
 static int load_plan(Session *s)
@@ -394,23 +397,27 @@ static int make_plan(Session *s)
     TideStatus status = session_profile(s);
 
     if (!status) status = resolve_budget(s);
-    set_arena_budget(s);
+    s->budget = session_arena(s, s->fixed_bytes);
     if (!status) status = tide_plan_make(s->program, s->profile, s->budget, &s->plan, &least);
     if (status == TIDE_NO_PLAN) return refuse_budget(s, least);
     return status ? session_fail(s, status) : EXIT_DONE;
 }
 
-static int set_limits(Session *s)
+int session_limits(Session *s)
 {
     const Options *o = s->options;
     TideMemory memory;
 
+    if (s->limited) return EXIT_DONE; /* what is free changes all the time */
+    s->limited = true;
     if (tide_memory(s->tide, &memory)) return session_fail(s, TIDE_DEVICE);
     if (!o->curve) /* which is about all budgets, whatever is free; a budget counts what is taken by now */
         s->default_bytes = less_margin(memory.free + memory.process);
     s->budget.policy = policy_of(o);
-    if (s->model)
-        s->budget.host_bytes = less_margin(memory.host_free); /* a graph file is of another machine */
+    s->budget.no_recompute = o->no_recompute;
+    if (!is_graph_file(o->model)) /* which is of another machine */
+        s->budget.host_bytes = less_margin(memory.host_free);
+    s->budget_bytes = o->budget.kind == SIZE_BYTES ? o->budget.bytes : s->default_bytes; /* others wait */
     if (o->host_budget.kind == SIZE_BYTES) s->budget.host_bytes = o->host_budget.bytes;
     /* For the library 0 bytes of host memory means no limit. */
     if (o->host_budget.kind == SIZE_BYTES && !o->host_budget.bytes) s->budget.no_offload = true;
@@ -419,7 +426,7 @@ static int set_limits(Session *s)
 
 int session_plan(Session *s)
 {
-    int rc = set_limits(s);
+    int rc = session_limits(s);
 
     if (!rc) rc = s->options->plan ? load_plan(s) : make_plan(s);
     if (rc) return rc;

@@ -138,7 +138,7 @@ TideStatus tide_graph_save(const TideProgram *p, const TideProfile *f, const cha
         return tide_fail(p->tide, TIDE_IO, "%s: cannot write the graph: %s", path, strerror(errno));
     }
     Writer w = { .to = to, .program = p, .problem = pl->work[0].problem };
-    put_graph(&w, name, profile_fixed_bytes(f));
+    put_graph(&w, name, tide_profile_fixed(f));
     bool failed = ferror(to) != 0;
     planner_close(pl);
     if (fclose(to) || failed)

@@ -213,7 +213,7 @@ static TideStatus write_plan(Planner *pl, const Solution *s, TidePlan *plan)
     TRY(record_snapshot(pl->program->tide, &plan->record));
     plan->program_hash = program_hash(pl->program);
     plan->numerics_hash = numerics_hash(pl->program, plan->record);
-    plan->fixed_bytes = profile_fixed_bytes(pl->profile);
+    plan->fixed_bytes = tide_profile_fixed(pl->profile);
     plan->policy = pl->budget.policy;
     plan->arena_bytes[SPACE_DEVICE] = pl->static_bytes;
     plan->sections = calloc((size_t)pl->n_graphs, sizeof *plan->sections);
@@ -323,6 +323,36 @@ static TideStatus refuse(Planner *pl, size_t *least)
 static bool host_is_too_small(const Planner *pl)
 {
     return pl->budget.host_bytes && pl->budget.host_bytes < 2 * pl->stage_bytes;
+}
+
+/* pl->bound of all graphs. */
+static TideStatus find_bound(Planner *pl)
+{
+    GraphWork *w = &pl->work[0];
+    TideFate *keep = pool_new(&pl->pool, (size_t)w->problem->n_tensors, sizeof *keep);
+
+    if (!keep) return no_memory(pl->program);
+    baseline_fates(w->facts, TIDE_POLICY_KEEP, keep);
+    pl->bound = most(pl->bound, least_bound(w->evaluator, keep));
+    return TIDE_OK;
+}
+
+TideStatus tide_plan_least(const TideProgram *p, const TideProfile *f, TideBudget b, size_t *least,
+                           size_t *bound)
+{
+    Planner *pl;
+
+    *least = *bound = 0;
+    TRY(planner_open(p, f, b, &pl));
+    TideStatus status = host_is_too_small(pl) ? refuse_host(pl) : find_bound(pl);
+    *least = *bound = pl->bound;
+    if (!status && (!b.device_bytes || *bound <= b.device_bytes)) {
+        status = planner_find_extremes(pl);
+        if (!status && !pl->least.found) status = refuse_host(pl);
+        *least = most(pl->least.height, pl->others);
+    }
+    planner_close(pl);
+    return status;
 }
 
 TideStatus tide_plan_make(const TideProgram *p, const TideProfile *f, TideBudget b, TidePlan **out,

@@ -183,6 +183,10 @@ TideStatus tide_profile_save(const TideProgram *p, const TideProfile *f, const c
  * choices of algorithms in the file if it is of that kind and has those libraries; TIDE_BAD_FILE if they
  * contradict what was chosen or given before. */
 TideStatus tide_profile_load(const TideProgram *p, const char *path, TideProfile **out);
+/* The profile of p scaled from that of another program: entries of equal ops and shapes are taken over. */
+TideStatus tide_profile_scale(const TideProgram *p, const TideProfile *from, TideProfile **out);
+/* Device bytes that a process takes outside its arena. */
+size_t     tide_profile_fixed(const TideProfile *f);
 int        tide_profile_filled(const TideProfile *f);
 /* Plan with copies of that many bytes a second, each way and both at once. */
 void       tide_profile_set_link(TideProfile *f, double bytes_per_second);
@@ -238,6 +242,11 @@ typedef struct TidePlanStats {
  * and what sets it, and *least (if not NULL) is that budget. */
 TideStatus    tide_plan_make(const TideProgram *p, const TideProfile *f, TideBudget b, TidePlan **out,
                              size_t *least);
+/* The least device bytes for which a plan was found, and a bound below which there is none: what
+ * tide_plan_make() would say, without planning. Where the bound alone exceeds b.device_bytes (0: no limit),
+ * *least is the bound. TIDE_NO_PLAN if the host bytes are too few for any plan. */
+TideStatus    tide_plan_least(const TideProgram *p, const TideProfile *f, TideBudget b, size_t *least,
+                              size_t *bound);
 /* Plans for budgets that ascend in device_bytes and are alike otherwise, so that the predicted seconds never
  * rise with the budget: each plan is a candidate for the next budget. plans[i] is NULL where nothing
  * fits; the caller frees the others. */

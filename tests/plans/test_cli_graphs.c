@@ -43,10 +43,10 @@ static void expect(const char *arguments, int rc, const char *words)
     char copy[256];
     int got = tide(arguments);
 
-    cr_expect_eq(got, rc, "%s: exit %d, not %d: %s", arguments, got, rc, output);
+    cr_expect_eq(got, rc, "%s: exit %d, not %d: %.900s", arguments, got, rc, output);
     snprintf(copy, sizeof copy, "%s", words);
     for (char *word = strtok(copy, "|"); word; word = strtok(NULL, "|"))
-        cr_expect(strstr(output, word), "%s: '%s' is missing in: %s", arguments, word, output);
+        cr_expect(strstr(output, word), "%s: '%s' is missing in: %.900s", arguments, word, output);
 }
 
 static double number(const json_t *j, const char *key)
@@ -264,4 +264,56 @@ Test(cli_graphs, what_cannot_be_explained_is_refused)
     expect("diff p.json g.json", 2, "g.json|tide_plan");
     expect("explain g.json x", 2, "g.json|tide_plan");
     expect("explain --help", 0, "tide explain PLAN TENSOR");
+}
+
+/* ---- The largest batch ------------------------------------------------------------ */
+
+#define ANY_BATCH                                                                                            \
+    "--model gpt-char --layers 3 --width 32 --heads 2 --device cpu --profile guess --budget 6MiB "
+
+Test(cli_graphs, batch_auto_is_the_largest_that_fits)
+{
+    char line[256];
+    json_t *j = tide_json("plan " ANY_BATCH "--batch auto"),
+           *again = tide_json("plan " ANY_BATCH "--batch auto");
+    double batch = number(j, "batch"), larger;
+
+    cr_expect_eq(number(again, "batch"), batch);
+    cr_expect_gt(batch, 1);
+    cr_expect_leq(number(j, "arena_bytes"), 6 << 20);
+    json_decref(again);
+    snprintf(line, sizeof line, "plan " ANY_BATCH "--batch %.0f", batch);
+    again = tide_json(line);
+    cr_expect_eq(number(again, "arena_bytes"), number(j, "arena_bytes"));
+    snprintf(line, sizeof line, "plan " ANY_BATCH "--batch %.0f", batch + 1);
+    expect(line, 3, "no plan fits");
+    json_decref(again);
+    json_decref(j);
+    j = tide_json("plan " ANY_BATCH "--batch auto --policy keep");
+    larger = number(j, "batch");
+    cr_expect_lt(larger, batch);
+    json_decref(j);
+    expect("plan " ANY_BATCH "--batch auto --budget 500KiB", 3, "a batch of 1|500.00 KiB");
+    expect("plan " ANY_BATCH "--batch auto --budget 50%", 2, "50%|bytes");
+    expect("plan " ANY_BATCH "--batch auto --budget least", 2, "least|bytes");
+    expect("plan " ANY_BATCH "--batch auto --plan p.json", 2, "p.json");
+    expect("plan " ANY_BATCH "--batch automatic", 2, "--batch automatic");
+    expect("profile --model gpt-char --batch auto", 2, "--batch auto");
+    expect("plan --model g.json --batch auto", 2, "--batch|g.json");
+}
+
+/* The data holds 40 windows of 65 bytes side by side, whatever would fit. */
+Test(cli_graphs, batch_auto_is_no_more_than_the_data_holds)
+{
+    char line[256];
+
+    snprintf(line, sizeof line, "%s/c.txt", folder);
+    FILE *f = fopen(line, "w");
+    cr_assert(f);
+    for (int i = 0; i < 40 * 65; i++) fputc(i % 19 ? 'a' + i % 26 : '\n', f);
+    fclose(f);
+    json_t *j = tide_json("train " ANY_BATCH "--budget 60MiB --batch auto --data c.txt --steps 1 --quiet");
+    cr_expect_eq(number(j, "batch"), 40);
+    cr_expect_eq(number(j, "arena_bytes"), number(j, "predicted_arena_bytes"));
+    json_decref(j);
 }

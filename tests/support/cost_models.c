@@ -3,6 +3,132 @@
 
 enum { BF16 = 2, F32 = 4 };
 
+/* ---- Blocks of a transformer --------------------------------------------------- */
+
+/* Tokens of a micro-step, and what every layer shares. */
+typedef struct Lm {
+    Sketch *s;
+    double tokens;
+    int width;
+} Lm;
+
+static double row_bytes(const Lm *m, int channels)
+{
+    return BF16 * m->tokens * channels;
+}
+
+static int linear(const Lm *m, const char *name, int x, int from, int to)
+{
+    return sketch_op(m->s, (SketchOp){ .name = name,
+                                       .x = { x },
+                                       .n_x = 1,
+                                       .weight_bytes = (double)BF16 * from * to,
+                                       .y_bytes = row_bytes(m, to),
+                                       .flops = 2 * m->tokens * from * to,
+                                       .saves_x = true });
+}
+
+/* Of rows; stats: numbers kept of each. */
+static int norm(const Lm *m, const char *name, int x, int stats)
+{
+    return sketch_op(m->s, (SketchOp){ .name = name,
+                                       .x = { x },
+                                       .n_x = 1,
+                                       .weight_bytes = (double)BF16 * stats * m->width,
+                                       .y_bytes = row_bytes(m, m->width),
+                                       .stat_bytes = F32 * stats * m->tokens,
+                                       .saves_x = true,
+                                       .again = true });
+}
+
+static int add(Sketch *s, const char *name, int x, int y, double bytes)
+{
+    return sketch_op(s,
+                     (SketchOp){ .name = name, .x = { x, y }, .n_x = 2, .y_bytes = bytes, .in_place = true });
+}
+
+/* Causal: half of the products. Backward makes five of them where forward makes two. */
+static int attention(const Lm *m, int qkv, int seq, int heads)
+{
+    double flops = 2 * m->tokens * seq * m->width;
+
+    return sketch_op(m->s, (SketchOp){ .name = "attn",
+                                       .x = { qkv },
+                                       .n_x = 1,
+                                       .y_bytes = row_bytes(m, m->width),
+                                       .stat_bytes = F32 * m->tokens * heads,
+                                       .flops = flops,
+                                       .gradient_flops = 2.5 * flops,
+                                       .attention = true,
+                                       .saves_x = true,
+                                       .saves_y = true });
+}
+
+/* Without a weight: what the activation functions of a feed-forward layer do. */
+static int pointwise(const Lm *m, const char *name, const int *x, int n_x, int channels)
+{
+    SketchOp op = { .name = name, .n_x = n_x, .y_bytes = row_bytes(m, channels), .saves_x = true };
+
+    for (int i = 0; i < n_x; i++) op.x[i] = x[i];
+    return sketch_op(m->s, op);
+}
+
+static int embedding(const Lm *m, int vocab)
+{
+    return sketch_op(m->s, (SketchOp){ .name = "embed",
+                                       .x = { sketch_input(m->s, "tokens", 4 * m->tokens) },
+                                       .n_x = 1,
+                                       .weight_bytes = (double)BF16 * vocab * m->width,
+                                       .y_bytes = row_bytes(m, m->width),
+                                       .saves_x = true });
+}
+
+/* Logits in chunks of rows, never as a whole; the gradient makes them again. */
+static void loss(const Lm *m, int x, int vocab)
+{
+    double flops = 2 * m->tokens * m->width * vocab;
+
+    sketch_op(m->s, (SketchOp){ .name = "loss",
+                                .x = { x, sketch_input(m->s, "targets", 4 * m->tokens) },
+                                .n_x = 2,
+                                .weight_bytes = (double)BF16 * vocab * m->width,
+                                .y_bytes = F32 * m->tokens,
+                                .flops = flops,
+                                .gradient_flops = 2 * flops,
+                                .saves_x = true,
+                                .scratch_bytes = 2.0 * BF16 * 1024 * vocab });
+    sketch_backward(m->s);
+}
+
+/* ---- GPT-2 -----------------------------------------------------------------------
+ *
+ * Radford et al. 2019, table 2, with 1024 positions. */
+
+static int gpt2_block(const Lm *m, int x, int heads)
+{
+    int w = m->width, qkv = linear(m, "qkv", norm(m, "ln1", x, 2), w, 3 * w);
+    int mixed = linear(m, "proj", attention(m, qkv, 1024, heads), w, w);
+    int middle = add(m->s, "res1", mixed, x, row_bytes(m, w));
+    int fc = linear(m, "fc", norm(m, "ln2", middle, 2), w, 4 * w);
+
+    return add(m->s, "res2", linear(m, "fcproj", pointwise(m, "gelu", &fc, 1, 4 * w), 4 * w, w), middle,
+               row_bytes(m, w));
+}
+
+Sketch *sketch_gpt2(int layers, int width, int batch)
+{
+    Lm m = { sketch_new("gpt2", sketch_h200), 1024.0 * batch, width };
+    int x = embedding(&m, 50304);
+
+    for (int i = 0; i < layers; i++) {
+        sketch_layer(m.s, "block%d", i);
+        x = gpt2_block(&m, x, width / 64);
+    }
+    sketch_layer(m.s, "head");
+    loss(&m, norm(&m, "ln_f", x, 2), 50304);
+    return m.s;
+}
+
 /* ---- Llama -------------------------------------------------------------------
  *
  * Touvron et al. 2023, with grouped queries and the widths of an 8B model. */
@@ -16,108 +142,40 @@ enum {
     HIDDEN = 14336,
     VOCAB = 128256
 };
-static const double tokens = (double)SEQ * LLAMA_BATCH;
-
-static int linear(Sketch *s, const char *name, int x, int from, int to)
-{
-    return sketch_op(s, (SketchOp){ .name = name,
-                                    .x = { x },
-                                    .n_x = 1,
-                                    .weight_bytes = (double)BF16 * from * to,
-                                    .y_bytes = BF16 * tokens * to,
-                                    .flops = 2 * tokens * from * to,
-                                    .saves_x = true });
-}
-
-static int rmsnorm(Sketch *s, const char *name, int x)
-{
-    return sketch_op(s, (SketchOp){ .name = name,
-                                    .x = { x },
-                                    .n_x = 1,
-                                    .weight_bytes = BF16 * WIDTH,
-                                    .y_bytes = BF16 * tokens * WIDTH,
-                                    .stat_bytes = F32 * tokens,
-                                    .saves_x = true,
-                                    .again = true });
-}
-
-static int add(Sketch *s, const char *name, int x, int y, double bytes)
-{
-    return sketch_op(s,
-                     (SketchOp){ .name = name, .x = { x, y }, .n_x = 2, .y_bytes = bytes, .in_place = true });
-}
 
 /* The rotation is undone by the opposite one, so its gradient needs nothing. */
-static int rope(Sketch *s, int qkv)
+static int rope(const Lm *m, int qkv)
 {
-    return sketch_op(s, (SketchOp){ .name = "rope",
-                                    .x = { qkv },
-                                    .n_x = 1,
-                                    .y_bytes = BF16 * tokens * (WIDTH + 2 * KV_WIDTH),
-                                    .in_place = true });
+    return sketch_op(m->s, (SketchOp){ .name = "rope",
+                                       .x = { qkv },
+                                       .n_x = 1,
+                                       .y_bytes = row_bytes(m, WIDTH + 2 * KV_WIDTH),
+                                       .in_place = true });
 }
 
-/* Causal: half of the products. Backward makes five of them where forward makes two. */
-static int attention(Sketch *s, int qkv)
+static int llama_block(const Lm *m, int x)
 {
-    double flops = 2 * tokens * SEQ * WIDTH;
+    int qkv = linear(m, "qkv", norm(m, "norm1", x, 1), WIDTH, WIDTH + 2 * KV_WIDTH);
+    int mixed = linear(m, "o", attention(m, rope(m, qkv), SEQ, HEADS), WIDTH, WIDTH);
+    int middle = add(m->s, "res1", mixed, x, row_bytes(m, WIDTH)), normed = norm(m, "norm2", middle, 1);
+    int both[2] = { linear(m, "gate", normed, WIDTH, HIDDEN), linear(m, "up", normed, WIDTH, HIDDEN) };
 
-    return sketch_op(s, (SketchOp){ .name = "attn",
-                                    .x = { qkv },
-                                    .n_x = 1,
-                                    .y_bytes = BF16 * tokens * WIDTH,
-                                    .stat_bytes = F32 * tokens * HEADS,
-                                    .flops = flops,
-                                    .gradient_flops = 2.5 * flops,
-                                    .attention = true,
-                                    .saves_x = true,
-                                    .saves_y = true });
-}
-
-static int llama_block(Sketch *s, int x)
-{
-    int qkv = linear(s, "qkv", rmsnorm(s, "norm1", x), WIDTH, WIDTH + 2 * KV_WIDTH);
-    int mixed = linear(s, "o", attention(s, rope(s, qkv)), WIDTH, WIDTH);
-    int middle = add(s, "res1", mixed, x, BF16 * tokens * WIDTH), normed = rmsnorm(s, "norm2", middle);
-    int gate = linear(s, "gate", normed, WIDTH, HIDDEN), up = linear(s, "up", normed, WIDTH, HIDDEN);
-    int both = sketch_op(s, (SketchOp){ .name = "silu_mul",
-                                        .x = { gate, up },
-                                        .n_x = 2,
-                                        .y_bytes = BF16 * tokens * HIDDEN,
-                                        .saves_x = true });
-
-    return add(s, "res2", linear(s, "down", both, HIDDEN, WIDTH), middle, BF16 * tokens * WIDTH);
+    return add(m->s, "res2", linear(m, "down", pointwise(m, "silu_mul", both, 2, HIDDEN), HIDDEN, WIDTH),
+               middle, row_bytes(m, WIDTH));
 }
 
 Sketch *sketch_llama(int blocks)
 {
-    char name[32];
+    Lm m = { sketch_new("llama", sketch_h200), (double)SEQ * LLAMA_BATCH, WIDTH };
+    int x = embedding(&m, VOCAB);
 
-    snprintf(name, sizeof name, "llama%d", blocks);
-    Sketch *s = sketch_new(name, sketch_h200);
-    int x = sketch_op(s, (SketchOp){ .name = "embed",
-                                     .x = { sketch_input(s, "tokens", 4 * tokens) },
-                                     .n_x = 1,
-                                     .weight_bytes = (double)BF16 * VOCAB * WIDTH,
-                                     .y_bytes = BF16 * tokens * WIDTH,
-                                     .saves_x = true });
     for (int i = 0; i < blocks; i++) {
-        sketch_layer(s, "block%d", i);
-        x = llama_block(s, x);
+        sketch_layer(m.s, "block%d", i);
+        x = llama_block(&m, x);
     }
-    sketch_layer(s, "head");
-    /* Logits in chunks of rows, never as a whole; the gradient makes them again. */
-    sketch_op(s, (SketchOp){ .name = "loss",
-                             .x = { rmsnorm(s, "norm", x), sketch_input(s, "targets", 4 * tokens) },
-                             .n_x = 2,
-                             .weight_bytes = (double)BF16 * VOCAB * WIDTH,
-                             .y_bytes = F32 * tokens,
-                             .flops = 2 * tokens * WIDTH * VOCAB,
-                             .gradient_flops = 4 * tokens * WIDTH * VOCAB,
-                             .saves_x = true,
-                             .scratch_bytes = 2.0 * BF16 * 1024 * VOCAB });
-    sketch_backward(s);
-    return s;
+    sketch_layer(m.s, "head");
+    loss(&m, norm(&m, "norm", x, 1), VOCAB);
+    return m.s;
 }
 
 /* ---- Images -------------------------------------------------------------------- */

@@ -45,6 +45,7 @@ bool    sketch_write(const Sketch *s, FILE *to);
 void    sketch_free(Sketch *s);
 
 /* cost_models.c: shapes from the papers. */
+Sketch *sketch_gpt2(int layers, int width, int batch);
 Sketch *sketch_llama(int blocks);   /* width 4096, 32 heads, 8 of keys and values, 14336; 4 x 4096 tokens */
 Sketch *sketch_unet(int batch);     /* Ronneberger et al. 2015, figure 1                                  */
 Sketch *sketch_resnet50(int batch); /* He et al. 2015, table 1, images of 224 x 224                       */
