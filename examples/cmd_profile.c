@@ -34,8 +34,8 @@ int cmd_profile(const Options *o)
 
     if (rc) return rc;
     rc = session_open(o, &s);
-    if (!rc) rc = world(&s, session_measure(&s));
-    if (!rc && o->output) rc = world(&s, tide_profile_save(s.model->program, s.profile, o->output));
+    if (!rc) rc = world(&s, session_measure(s.program, &s.profile));
+    if (!rc && o->output) rc = world(&s, tide_profile_save(s.program, s.profile, o->output));
     if (!rc) rc = report(&s);
     session_close(&s);
     return rc;
