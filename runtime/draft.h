@@ -1,7 +1,7 @@
 /* draft.h - the outline of a schedule that follows changes of fates.
  *
- * schedule_build() makes a schedule from nothing; a draft knows that of the fates before, and when a few of them
- * change, it finds anew only the re-runs and the stays concerned. It says the same as a schedule
+ * schedule_build() makes a schedule from nothing; a draft knows that of the fates before, and when a few of
+ * them change, it finds anew only the re-runs and the stays concerned. It says the same as a schedule
  * (tests/unit/test_draft.c) as far as a score depends on it: positions, bytes, seconds, transfers.
  *
  * A moment is a run. Re-runs stand in front of a node of the order and are counted from 0; together with

@@ -74,6 +74,14 @@ int tide_graph_index(const TideGraph *g)
 {
     return g->index;
 }
+TideGraph *tide_graph_at(const TideProgram *p, int index)
+{
+    return index >= 0 && index < p->n_graphs ? p->graphs[index] : NULL;
+}
+const char *tide_graph_name(const TideGraph *g)
+{
+    return g->name;
+}
 int64_t graph_block_elements(const TideGraph *g)
 {
     return g->program->tide->backend->block_elements;
@@ -259,6 +267,17 @@ TideTensor tide_input(TideGraph *g, const char *name, TideType type, TideShape s
                                                     .bytes = (size_t)shape_elements(shape) * type_bytes(type),
                                                     .name = unique_name(g, "", name) });
     return x;
+}
+
+size_t tide_input_bytes(const TideGraph *g)
+{
+    const TideProgram *p = g->program;
+    size_t bytes = 0;
+
+    for (int id = 1; id < p->n_tensors; id++)
+        if (p->tensors[id]->graph == g->index && p->tensors[id]->kind == TIDE_INPUT)
+            bytes += align_up(p->tensors[id]->bytes, p->tide->backend->alignment);
+    return bytes;
 }
 
 void tide_output(TideGraph *g, TideTensor x)

@@ -59,14 +59,16 @@ typedef struct Section {
     int   n_events;           /* each event is recorded once per section            */
 } Section;
 
-/* What was decided for an activation of the first graph, and its price: the seconds a byte
- * at the moment that binds, and the device bytes at which the decision would flip
- * (0: not known). */
+/* What was decided for an activation of the first graph, and why: all else as it is. */
 typedef struct Decision {
     int      tensor;
     TideFate fate;
-    double   price;
-    size_t   flip_bytes;
+    double   price;      /* seconds a byte that keeping it would save; kept: that giving it up would cost */
+    size_t   flip_bytes; /* of the arena at which a tensor that was given up would be kept; kept: at which
+                          * it would be given up (0: not known)                                        */
+    int      node;       /* that runs at the fullest moment at which it lies unused, if kept; -1: not known */
+    size_t   live_bytes; /* on the device at that moment                                               */
+    double   seconds[TIDE_FATE_COUNT]; /* of the micro-step under each fate; negative: it cannot have it */
 } Decision;
 
 struct TidePlan {

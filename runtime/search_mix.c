@@ -1,10 +1,12 @@
 /* search_mix.c - fates from the best mixture of ways through the cut that binds.
  *
- * The mixture (pricing.h) says for which share of the items each way is to be followed, but not for which items.
- * Equal layers follow each other in a network, so two arrangements are tried: one way for the first layers, another
- * for the next ones, those that move most first, as their copies have most time to leave and to return; or ways
- * that take turns. What one cut does not see - working sets, other moments, copies that need room while they
- * are under way - the exact score shows: room and time of the lanes are lowered by what was missing. */
+ * The mixture (pricing.h) says for which share of the items each way is to be followed, but not for which
+ * items. Equal layers follow each other in a network, so two arrangements are tried: one way for the first
+ * layers, another for the next ones, those that move most first, as their copies have most time to leave and
+ * to return; or ways that take turns. What one cut does not see - working sets, other moments, copies that need
+ * room while they are under way - the exact score shows: room and time of the lanes are lowered by what was
+ * missing.
+ */
 #include <math.h>
 #include "runtime/base.h"
 #include "runtime/search_steps.h"
@@ -116,8 +118,8 @@ static Lack lack_of(const Search *s, const Score *score)
     return lack;
 }
 
-/* One arrangement of the best mixture, with less and less room and time of the lanes at the cut, until it fits
- * and nothing waits, or until even the bound at that cut is no better than what was found. */
+/* One arrangement of the best mixture, with less and less room and time of the lanes at the cut, until it
+ * fits and nothing waits, or until even the bound at that cut is no better than what was found. */
 static void try_arrangement(Search *s, Pricing *p, CutSet set, Arrangement how)
 {
     double section = least_seconds(s->f), *in = &set.deadlines[set.n_deadlines - 1];

@@ -61,7 +61,7 @@ static Model *build(Tide *t, Row r)
     return m;
 }
 
-/* Evaluations a second, from nothing or again, of fates of a plan of which one is changed and changed back. */
+/* Evaluations a second, from nothing or again, of fates of a plan of which one changes, then is as before. */
 static double evaluation_speed(GraphWork *w, const TideFate *plan, size_t limit,
                                Score (*score)(Evaluator *, const TideFate *, size_t))
 {

@@ -150,7 +150,7 @@ Test(planner, a_sweep_is_monotone, .timeout = 120)
         TidePlan *plans[N];
         double before = 1e300;
         for (int i = 0; i < N; i++) b[i] = (TideBudget){ .device_bytes = between(st, i, N - 1) };
-        cr_assert_eq(plan_sweep(s.program, s.profile, b, N, plans), TIDE_OK);
+        cr_assert_eq(tide_plan_sweep(s.program, s.profile, b, N, plans), TIDE_OK);
         for (int i = 0; i < N; i++) {
             cr_assert_not_null(plans[i], "seed %llu: no plan %d", (unsigned long long)seed, i);
             cr_expect_eq(tide_plan_check(s.program, plans[i]), TIDE_OK, "%s", tide_message(s.tide));
