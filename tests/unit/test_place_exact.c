@@ -163,7 +163,8 @@ Test(place_exact, few_buffers_around_fixed_ones, .timeout = 60)
     cr_expect_geq(refuted, 200, "only %d of them take a search to refute", refuted);
 }
 
-/* Seven bytes are alive at each moment, and eight are needed. The bound that is reported is what was proven. */
+/* Seven bytes are alive at each moment, and eight are needed. The bound that is reported is what was
+ * proven. */
 Test(place_exact, the_bound_is_raised_by_proof)
 {
     int64_t lower[] = { 0, 2, 1, 2, 0, 1, 4, 5 }, upper[] = { 4, 6, 5, 4, 1, 2, 5, 6 };
