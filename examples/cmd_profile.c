@@ -40,12 +40,12 @@ static bool is_there(const char *path)
 static int measure(Session *s)
 {
     const char *path = s->options->output;
-    const TideProgram *p = s->model->program;
+    const TideProgram *p = s->program;
     TideProfile *older = NULL;
     TideStatus status = is_there(path) ? tide_profile_load(p, path, &older) : TIDE_OK;
 
     if (status) return session_fail(s, status);
-    int rc = world(s, session_measure(s));
+    int rc = world(s, session_measure(p, &s->profile));
     if (!rc && older) status = tide_profile_merge(p, s->profile, older);
     if (status) rc = session_fail(s, status);
     if (!rc && path) rc = world(s, tide_profile_save(p, s->profile, path));

@@ -40,18 +40,30 @@ double learning_rate(const Options *o, int64_t step)
     return least + share * (o->lr - least);
 }
 
+/* 1 - beta^n: how much of Adam's moment there is after n updates. */
+static float bias_of(float beta, int64_t n)
+{
+    return (float)(1 - pow((double)beta, (double)n));
+}
+
+/* Of the step before one does not know the end yet. Rates are those of an update after it; late ones, should
+ * it have been skipped. */
 static TideStepInfo step_info(const Trainer *t, int64_t step, int64_t valid)
 {
     const ModelConfig *c = &t->session->model->config;
-    double n = (double)step + 1;
+    const Options *o = t->session->options;
+    int64_t late = t->updates, before = t->updates + step - t->settled;
 
     return (TideStepInfo){ .seed = t->seed,
                            .step = step,
                            .loss_scale = 1.0f / (float)valid,
                            .grad_scale = 1,
-                           .lr = (float)learning_rate(t->session->options, step),
-                           .bias1 = (float)(1 - pow((double)c->beta1, n)),
-                           .bias2 = (float)(1 - pow((double)c->beta2, n)) };
+                           .lr = (float)learning_rate(o, before),
+                           .bias1 = bias_of(c->beta1, before + 1),
+                           .bias2 = bias_of(c->beta2, before + 1),
+                           .late_lr = (float)learning_rate(o, late),
+                           .late_bias1 = bias_of(c->beta1, late + 1),
+                           .late_bias2 = bias_of(c->beta2, late + 1) };
 }
 
 TideStatus trainer_gradients(Trainer *t, int64_t step)
@@ -79,6 +91,7 @@ TideStatus trainer_update(Trainer *t, int64_t step)
     const Model *m = t->session->model;
     TideStepInfo info = step_info(t, step, t->valid[step & 1]);
 
+    assert(step - t->settled <= 1);
     if (step == t->trace_step) TRY(tide_run_trace(t->run, tide_graph_index(m->update)));
     TRY(tide_write(t->run, m->update_info, &info, sizeof info));
     return tide_step(t->run, tide_graph_index(m->update));
@@ -88,13 +101,23 @@ TideStatus trainer_result(Trainer *t, int64_t step, bool previous, StepResult *o
 {
     const Model *m = t->session->model;
     TideStatus (*read)(TideRun *, TideTensor, void *, size_t) = previous ? tide_read_previous : tide_read;
+    TideScaling scaling = { 0 };
     float loss = 0, norm[2] = { 0 };
 
+    assert(step == t->settled);
     TRY(read(t->run, m->loss, &loss, sizeof loss));
     TRY(read(t->run, m->norm, norm, sizeof norm));
-    out->loss = (double)loss / (double)t->valid[step & 1];
-    out->norm = (double)norm[0];
-    out->finite = isfinite(out->loss) && isfinite(out->norm);
+    if (m->scaling.id) TRY(read(t->run, m->scaling_after, &scaling, sizeof scaling));
+    bool can_back_off = scaling.late && scaling.used > model_least_scale();
+    *out = (StepResult){ .loss = (double)loss / (double)t->valid[step & 1],
+                         .norm = (double)norm[0],
+                         .lr = learning_rate(t->session->options, t->updates),
+                         .loss_scale = (double)scaling.used,
+                         .next_scale = (double)scaling.scale,
+                         .skipped = scaling.skipped,
+                         .finite = can_back_off || (isfinite(loss) && isfinite(norm[0])) };
+    t->settled = step + 1;
+    t->updates = t->settled - scaling.skipped;
     return TIDE_OK;
 }
 

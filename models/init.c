@@ -75,6 +75,13 @@ static TideStatus write_all(const Model *m, TideRun *r, uint64_t seed, const Sta
     return TIDE_OK;
 }
 
+static TideStatus write_scaling(const Model *m, TideRun *r)
+{
+    TideScaling start = { .scale = m->config.loss_scale };
+
+    return m->scaling.id ? tide_write(r, m->scaling, &start, sizeof start) : TIDE_OK;
+}
+
 TideStatus model_init(const Model *m, TideRun *r, uint64_t seed)
 {
     int64_t most = 0;
@@ -91,5 +98,6 @@ TideStatus model_init(const Model *m, TideRun *r, uint64_t seed)
                   "no memory for twice %zu bytes of starting weights", bytes);
     free(s.values);
     free(s.stored);
+    if (!status) status = write_scaling(m, r);
     return status;
 }

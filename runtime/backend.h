@@ -111,6 +111,10 @@ typedef struct Backend {
     TideStatus (*numerics_load)(Device *d, const char *json);
 } Backend;
 
+/* For a device that lives in the machine's own memory: bytes of the machine, or of the memory cgroup of this
+ * process (v1 or v2) where that is tighter; 0 where it is not known. */
+void machine_memory(size_t *total, size_t *free);
+
 extern const Backend cpu_backend;
 extern const Backend cuda_backend; /* only where it was built: see device.c */
 #ifdef __cplusplus

@@ -64,13 +64,6 @@ int graph_again(const TideGraph *g, int id);
  * into a chain, or one that writes anything persistent. */
 bool node_is_once(const TideProgram *p, const Node *n);
 
-/* Do the bytes of persistent tensor id (a flat or a view) hold something at the start, or at the
- * end, of graph g? Parameters and states always do. A gradient that does not accumulate
- * holds something from its first write in a graph to the end of that graph, and in a graph that
- * only reads it from the start to the last read. */
-bool tensor_live_in(const TideGraph *g, int id);
-bool tensor_live_out(const TideGraph *g, int id);
-
 /* Scratch bytes that the program's device wants for a node. */
 size_t node_scratch(const TideProgram *p, const Node *n);
 double node_flops(const TideProgram *p, const Node *n);

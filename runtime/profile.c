@@ -13,13 +13,18 @@ Link profile_link(const TideProfile *f)
 {
     return f->link;
 }
-size_t profile_fixed_bytes(const TideProfile *f)
+size_t tide_profile_fixed(const TideProfile *f)
 {
     return f->fixed_bytes;
 }
 int tide_profile_filled(const TideProfile *f)
 {
     return f->filled;
+}
+
+void tide_profile_set_link(TideProfile *f, double bytes_per_second)
+{
+    f->link.out = f->link.in = f->link.duplex = bytes_per_second;
 }
 
 int profile_find(const TideProfile *f, const char *key)
@@ -193,14 +198,15 @@ const Entry *profile_nearest(const TideProfile *f, const Entry *e)
     return best;
 }
 
-void profile_fill(const TideProgram *p, TideProfile *f)
+/* Scale what is not known from entries of another profile, or of this one. */
+static void fill_from(const TideProgram *p, const TideProfile *from, TideProfile *f)
 {
     const Rough *rough = &p->tide->backend->rough;
 
     for (int i = 0; i < f->n_entries; i++) {
         Entry *e = &f->entries[i];
         if (e->source != SOURCE_NONE) continue;
-        const Entry *like = profile_nearest(f, e);
+        const Entry *like = profile_nearest(from, e);
         e->source = like ? SOURCE_SCALED : SOURCE_GUESSED;
         e->seconds = like ? like->seconds * guess(rough, e) / guess(rough, like) : guess(rough, e);
         f->filled++;
@@ -211,6 +217,28 @@ void profile_fill(const TideProgram *p, TideProfile *f)
         if (speed <= 0) speed = rough->link_bytes_per_second;
         f->link = (Link){ speed, speed, speed, rough->launch_seconds };
     }
+}
+
+void profile_fill(const TideProgram *p, TideProfile *f)
+{
+    fill_from(p, f, f);
+}
+
+TideStatus tide_profile_scale(const TideProgram *p, const TideProfile *from, TideProfile **out)
+{
+    TRY(profile_new(p, out));
+    TideProfile *f = *out;
+
+    for (int i = 0; i < f->n_entries; i++) {
+        int same = profile_find(from, f->entries[i].key);
+        if (same < 0) continue;
+        f->entries[i].seconds = from->entries[same].seconds;
+        f->entries[i].source = from->entries[same].source;
+    }
+    f->link = from->link;
+    f->fixed_bytes = from->fixed_bytes;
+    fill_from(p, from, f);
+    return TIDE_OK;
 }
 
 TideStatus tide_profile_guess(const TideProgram *p, TideProfile **out)

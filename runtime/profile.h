@@ -48,7 +48,6 @@ struct TideProfile {
 /* Seconds of one run of node n of graph g. Cannot fail: a profile covers its program. */
 double profile_seconds(const TideProfile *f, const TideGraph *g, int node);
 Link   profile_link(const TideProfile *f);
-size_t profile_fixed_bytes(const TideProfile *f);
 
 /* An entry for each distinct node of the program, times not known yet. */
 TideStatus profile_new(const TideProgram *p, TideProfile **out);

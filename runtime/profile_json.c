@@ -7,6 +7,7 @@
 #include <string.h>
 #include "runtime/base.h"
 #include "runtime/io/json_read.h"
+#include "runtime/io/out_file.h"
 #include "runtime/io/record.h"
 #include "runtime/profile.h"
 
@@ -76,12 +77,11 @@ void profile_write(const TideProfile *f, FILE *to)
 
 TideStatus tide_profile_save(const TideProgram *p, const TideProfile *f, const char *path)
 {
-    FILE *to = fopen(path, "w");
+    OutFile file;
 
-    if (!to) return tide_fail(p->tide, TIDE_IO, "%s: %s", path, strerror(errno));
-    profile_write(f, to);
-    bool failed = ferror(to) != 0;
-    if (fclose(to) != 0 || failed) return tide_fail(p->tide, TIDE_IO, "%s: %s", path, strerror(errno));
+    if (!out_file_open(&file, path)) return tide_fail(p->tide, TIDE_IO, "%s: %s", path, strerror(errno));
+    profile_write(f, file.to);
+    if (!out_file_close(&file)) return tide_fail(p->tide, TIDE_IO, "%s: %s", path, strerror(errno));
     return TIDE_OK;
 }
 

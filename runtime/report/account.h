@@ -56,8 +56,4 @@ TideStatus trace_lane_times(TideRun *r, int graph, LaneTimes *out);
 /* Predicted seconds of a section, 0 if its timeline is not known. */
 double section_seconds(const TidePlan *plan, int graph);
 
-/* "1.25 MiB" into a buffer that it returns. */
-enum { BYTES_TEXT = 24 };
-char *bytes_text(size_t bytes, char text[BYTES_TEXT]);
-
 #endif

@@ -112,6 +112,40 @@ Test(cli_edges, interrupts_end_what_takes_long)
     expect_edges(rows, sizeof rows / sizeof *rows);
 }
 
+/* Who reads a file while it is written anew reads the old one, to its end; links stay links. */
+Test(cli_edges, files_appear_whole)
+{
+    static const Edge rows[] = {
+        { TIDE "plan " SMALL "--dump x >log && cp x old && ln -s x link && chmod 600 x && exec 3<x && " TIDE
+               "plan " SMALL
+               "--layers 2 --dump link >log && cmp old - <&3 && ! cmp -s old x && test -L link && "
+               "test $(stat -c %a x) = 600 && test \"$(ls | tr '\\n' ' ')\" = "
+               "'b.csv corpus.txt link log old stderr x '",
+          0, "" },
+        { TIDE "plan " SMALL "--dump x >log; exec 3>&1; { " TIDE "plan " SMALL
+               "--dump /dev/fd/4 4>&1 1>&3; } | grep -c tide_plan",
+          0, "1" },
+        { TIDE "place b.csv --capacity 9 -o b.csv && head -n1 b.csv && ls *.tmp", 2, "size,offset" },
+    };
+
+    expect_edges(rows, sizeof rows / sizeof *rows);
+}
+
+/* A step that is skipped does not advance the schedule: as many learning rates as updates. */
+Test(cli_edges, skipped_steps_are_told)
+{
+    static const Edge rows[] = {
+        { TRAIN "--steps 6 --warmup 20 --loss-scale 3e38 --metrics m && "
+                "updates=$(grep -o '\"lr\":[^,]*' m | sort -u | wc -l) && "
+                "skipped=$(tail -n1 m | sed 's/.*\"skipped\":\\([0-9]*\\).*/\\1/') && "
+                "test $skipped -gt 0 && test $((updates + skipped)) = 6",
+          0, "steps skipped" },
+        { TRAIN "--steps 2 --json >j && grep -q '\"loss_scale\": null' j", 0, "" },
+    };
+
+    expect_edges(rows, sizeof rows / sizeof *rows);
+}
+
 Test(cli_edges, odd_input_is_refused)
 {
     static const Edge rows[] = {
