@@ -2,21 +2,27 @@
 #include "examples/report.h"
 
 #include <inttypes.h>
+#include "runtime/base.h"
 #include "runtime/report/account.h"
 
-static double update_seconds(const Session *s)
+static double update_seconds(const Session *s, const TidePlan *plan)
 {
-    return section_seconds(s->plan, tide_graph_index(s->model->update));
+    return s->model ? section_seconds(plan, tide_graph_index(s->model->update)) : 0;
+}
+
+double plan_step_seconds(const Session *s, const TidePlan *plan)
+{
+    return session_accum(s) * tide_plan_stats(plan).seconds + update_seconds(s, plan);
 }
 
 double step_seconds(const Session *s)
 {
-    return s->model->config.accum * s->stats.seconds + update_seconds(s);
+    return plan_step_seconds(s, s->plan);
 }
 
 double keep_step_seconds(const Session *s)
 {
-    return s->model->config.accum * s->stats.keep_seconds + update_seconds(s);
+    return session_accum(s) * s->stats.keep_seconds + update_seconds(s, s->plan);
 }
 
 static json_t *json_bytes(size_t bytes)
@@ -44,51 +50,84 @@ static void add_bytes(const Session *s, json_t *j)
     json_object_set_new(j, "least_bound_bytes", json_bytes(fixed + s->stats.least_bound_bytes));
 }
 
+/* What is proven for a micro-step, as for the step; the update has no choice. */
+static double step_bound(const Session *s, double micro)
+{
+    return step_seconds(s) - s->model->config.accum * (s->stats.seconds - micro);
+}
+
+/* null, as everywhere in this program, means "not known". */
+static void add_bound(const Session *s, json_t *j, double micro, const char *seconds, const char *gap)
+{
+    double bound = step_bound(s, micro);
+
+    json_object_set_new(j, seconds, micro > 0 ? json_number(bound) : json_null());
+    json_object_set_new(j, gap, micro > 0 ? json_number(step_seconds(s) / bound - 1) : json_null());
+}
+
 static void add_times(const Session *s, json_t *j)
 {
-    int accum = s->model->config.accum;
+    int accum = session_accum(s);
 
     json_object_set_new(j, "step_seconds", json_number(step_seconds(s)));
     json_object_set_new(j, "keep_seconds", json_number(keep_step_seconds(s)));
-    /* Bounds are not proven yet: null, as everywhere in this program, means "not known". */
-    json_object_set_new(j, "bound_seconds", json_null());
-    json_object_set_new(j, "gap", json_null());
-    json_object_set_new(j, "bound_lp_seconds", json_null());
-    json_object_set_new(j, "gap_lp", json_null());
+    add_bound(s, j, s->stats.bound_seconds, "bound_seconds", "gap");
+    add_bound(s, j, s->stats.bound_lp_seconds, "bound_lp_seconds", "gap_lp");
     json_object_set_new(j, "recompute_seconds", json_number(accum * s->stats.recompute_seconds));
     json_object_set_new(j, "stall_seconds", json_number(accum * s->stats.stall_seconds));
     json_object_set_new(j, "bytes_out", json_bytes((size_t)accum * s->stats.bytes_out));
     json_object_set_new(j, "bytes_in", json_bytes((size_t)accum * s->stats.bytes_in));
 }
 
+/* What a graph file does not know is null. */
+static json_t *model_json(const Session *s)
+{
+    const ModelConfig *c = s->model ? &s->model->config : NULL;
+
+    if (!c)
+        return json_pack("{s:s, s:n, s:n, s:i, s:n, s:n}", "model", tide_graph_name(s->micro), "batch", "seq",
+                         "accum", 1, "dtype", "parameters");
+    return json_pack("{s:s, s:i, s:i, s:i, s:s, s:I}", "model", c->name, "batch", c->batch, "seq", c->seq,
+                     "accum", c->accum, "dtype", type_name(c->dtype), "parameters",
+                     (json_int_t)model_parameters(s->model));
+}
+
 json_t *plan_json(const Session *s)
 {
-    const ModelConfig *c = &s->model->config;
-    json_t *j = json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:s}", "model", c->name, "batch", c->batch, "seq",
-                          c->seq, "accum", c->accum, "dtype", type_name(c->dtype), "device", s->device,
-                          "policy", policy_names[s->plan->policy]);
+    json_t *j = model_json(s);
 
     if (!j) return NULL;
-    json_object_set_new(j, "parameters", json_integer(model_parameters(s->model)));
+    json_object_set_new(j, "device", json_string(s->device));
+    json_object_set_new(j, "policy", json_string(policy_names[s->plan->policy]));
     add_bytes(s, j);
     add_times(s, j);
     json_object_set_new(j, "kept", tally_json(s->stats.fate[TIDE_KEEP]));
     json_object_set_new(j, "recomputed", tally_json(s->stats.fate[TIDE_RECOMPUTE]));
     json_object_set_new(j, "offloaded", tally_json(s->stats.fate[TIDE_OFFLOAD]));
     json_object_set_new(j, "plan_seconds", json_number(s->stats.plan_seconds));
-    json_object_set_new(j, "checked", json_boolean(s->checked));
+    json_object_set_new(j, "checked", json_boolean(s->stats.checked));
     json_object_set_new(j, "numerics", json_hash(s->plan->numerics_hash));
     return j;
 }
 
-void plan_headline(const Session *s, FILE *to)
+static void model_headline(const Session *s, FILE *to)
 {
-    const ModelConfig *c = &s->model->config;
-    char budget[BYTES_TEXT], arena[BYTES_TEXT], host[BYTES_TEXT];
+    const ModelConfig *c = s->model ? &s->model->config : NULL;
 
+    if (!c) {
+        fprintf(to, "%s, a graph with its costs from %s\n", tide_graph_name(s->micro), s->options->model);
+        return;
+    }
     fprintf(to, "%s: %d layers, width %d, %d heads, %" PRId64 " parameters; batch %d of %d, %s, on %s\n",
             c->name, c->layers, c->width, c->heads, model_parameters(s->model), c->batch, c->seq,
             type_name(c->dtype), s->device);
+}
+
+void plan_headline(const Session *s, FILE *to)
+{
+    char budget[BYTES_TEXT], arena[BYTES_TEXT], host[BYTES_TEXT];
+
+    model_headline(s, to);
     if (s->budget_bytes)
         fprintf(to, "budget %s (%s)", bytes_text(s->budget_bytes, budget),
                 s->options->budget.text ? s->options->budget.text : "what is free, less a margin");
@@ -106,12 +145,27 @@ static void print_tally(const Session *s, TideFate fate, const char *what, FILE 
     fprintf(to, "%s %d (%s)", what, s->stats.fate[fate].tensors, bytes_text(s->stats.fate[fate].bytes, text));
 }
 
+/* How far the plan is from what is proven. */
+static void print_bounds(const Session *s, FILE *to)
+{
+    double step = step_seconds(s), any = step_bound(s, s->stats.bound_seconds),
+           lp = step_bound(s, s->stats.bound_lp_seconds);
+
+    if (s->stats.bound_seconds <= 0) return;
+    fprintf(to, "proven: no schedule of these nodes in this order takes less than %.2f ms (gap %.2f %%)",
+            any * 1e3, 100 * (step / any - 1));
+    if (s->stats.bound_lp_seconds > 0)
+        fprintf(to, "; none with one fate for each tensor takes less than %.2f ms (gap %.2f %%)", lp * 1e3,
+                100 * (step / lp - 1));
+    fputs("\n", to);
+}
+
 void plan_summary(const Session *s, FILE *to)
 {
     const TidePlanStats *t = &s->stats;
     double keep = keep_step_seconds(s), step = step_seconds(s);
     char a[BYTES_TEXT], b[BYTES_TEXT];
-    int accum = s->model->config.accum;
+    int accum = session_accum(s);
 
     print_tally(s, TIDE_KEEP, "activations kept", to);
     print_tally(s, TIDE_RECOMPUTE, ", recomputed", to);
@@ -119,6 +173,7 @@ void plan_summary(const Session *s, FILE *to)
     fprintf(to, "\npredicted step %.2f ms: recompute %.2f ms, stall %.2f ms; moved out %s, in %s\n",
             step * 1e3, accum * t->recompute_seconds * 1e3, accum * t->stall_seconds * 1e3,
             bytes_text((size_t)accum * t->bytes_out, a), bytes_text((size_t)accum * t->bytes_in, b));
+    print_bounds(s, to);
     fprintf(to, "keeping everything would take %s and %.2f ms (this plan: %+.1f %% of time)\n",
             bytes_text(s->fixed_bytes + t->keep_bytes, a), keep * 1e3,
             keep > 0 ? (step / keep - 1) * 100 : 0.0);

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-enum { OP_MAX_OUT = 4, OP_ATTR_BYTES = 64 };
+enum { OP_MAX_OUT = 16, OP_ATTR_BYTES = 64 };
 
 typedef struct Tensor {
     TideType  type;
