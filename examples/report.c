@@ -2,6 +2,7 @@
 #include "examples/report.h"
 
 #include <inttypes.h>
+#include "runtime/base.h"
 #include "runtime/report/account.h"
 
 static double update_seconds(const Session *s, const TidePlan *plan)
@@ -104,7 +105,7 @@ json_t *plan_json(const Session *s)
     json_object_set_new(j, "recomputed", tally_json(s->stats.fate[TIDE_RECOMPUTE]));
     json_object_set_new(j, "offloaded", tally_json(s->stats.fate[TIDE_OFFLOAD]));
     json_object_set_new(j, "plan_seconds", json_number(s->stats.plan_seconds));
-    json_object_set_new(j, "checked", json_boolean(s->checked));
+    json_object_set_new(j, "checked", json_boolean(s->stats.checked));
     json_object_set_new(j, "numerics", json_hash(s->plan->numerics_hash));
     return j;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "runtime/base.h"
 #include "runtime/io/json_read.h"
+#include "runtime/io/out_file.h"
 #include "runtime/plan_json.h"
 
 const StatField stat_sizes[STAT_SIZES] = {
@@ -194,11 +195,11 @@ TideStatus tide_plan_save(const TideProgram *p, const TidePlan *plan, const char
     const char *odd = not_finite(plan);
 
     if (odd) return tide_fail(p->tide, TIDE_BAD_FILE, "%s: the plan's %s is no finite number", path, odd);
-    FILE *to = fopen(path, "wb");
-    if (!to) return tide_fail(p->tide, TIDE_IO, "%s: cannot write the plan: %s", path, strerror(errno));
-    put_plan(to, p, plan);
-    bool failed = ferror(to) != 0;
-    if (fclose(to) || failed)
+    OutFile file;
+    if (!out_file_open(&file, path))
+        return tide_fail(p->tide, TIDE_IO, "%s: cannot write the plan: %s", path, strerror(errno));
+    put_plan(file.to, p, plan);
+    if (!out_file_close(&file))
         return tide_fail(p->tide, TIDE_IO, "%s: the plan was cut short: %s", path, strerror(errno));
     return TIDE_OK;
 }

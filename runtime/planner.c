@@ -262,6 +262,8 @@ static TideStatus new_plan(Planner *pl, const Solution *s, TidePlan **out)
     TidePlan *plan = calloc(1, sizeof *plan);
     TideStatus status = plan ? write_plan(pl, s, plan) : no_memory(pl->program);
 
+    if (!status) status = tide_plan_check(pl->program, plan); /* it takes a fiftieth of the planning */
+    if (!status) plan->stats.checked = true;
     if (status)
         tide_plan_free(plan);
     else
@@ -271,24 +273,11 @@ static TideStatus new_plan(Planner *pl, const Solution *s, TidePlan **out)
 
 /* ---- Make ---------------------------------------------------------------- */
 
-enum { SIZE_TEXT = 32 };
-
-static const char *size_text(size_t bytes, char text[SIZE_TEXT])
-{
-    static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
-    double value = (double)bytes;
-    int unit = 0;
-
-    for (; value >= 1024 && unit < 4; unit++) value /= 1024;
-    snprintf(text, SIZE_TEXT, unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
-    return text;
-}
-
 /* The largest of what lies on the device when the least plan takes most. */
 static void name_largest(const Schedule *s, int at, char *text, size_t size)
 {
     const Problem *p = s->facts->problem;
-    char bytes[SIZE_TEXT];
+    char bytes[BYTES_TEXT];
     int named = -1;
 
     *text = '\0';
@@ -305,7 +294,7 @@ static void name_largest(const Schedule *s, int at, char *text, size_t size)
         size_t n = strlen(text);
         snprintf(text + n, size - n, "%s%s %s", k ? ", " : "",
                  s->stays[best].tensor < 0 ? "scratch" : p->tensors[s->stays[best].tensor].name,
-                 size_text(s->stays[best].bytes, bytes));
+                 bytes_text(s->stays[best].bytes, bytes));
         named = best;
     }
 }
@@ -321,7 +310,7 @@ static TideStatus refuse_host(const Planner *pl)
 
 static TideStatus refuse(Planner *pl, size_t *least)
 {
-    char budget[SIZE_TEXT], fixed[SIZE_TEXT], lowest[SIZE_TEXT], proven[SIZE_TEXT], names[300] = "-",
+    char budget[BYTES_TEXT], fixed[BYTES_TEXT], lowest[BYTES_TEXT], proven[BYTES_TEXT], names[300] = "-",
                                                                                     needed[300];
     const Facts *binding = pl->work[pl->bound_graph].facts;
     size_t first = pl->least.height, found = most(first, pl->others);
@@ -343,10 +332,10 @@ static TideStatus refuse(Planner *pl, size_t *least)
         "is %zu bytes (%s), set by node %s of graph %s (%s); no plan can take less than %s, which node %s "
         "needs (%s)",
         pl->budget.policy ? " of policy " : "", pl->budget.policy ? policy_names[pl->budget.policy] : "",
-        size_text(pl->budget.device_bytes, budget), pl->budget.device_bytes,
-        size_text(pl->static_bytes, fixed), found, size_text(found, lowest),
+        bytes_text(pl->budget.device_bytes, budget), pl->budget.device_bytes,
+        bytes_text(pl->static_bytes, fixed), found, bytes_text(found, lowest),
         s->n_runs ? w->problem->nodes[s->runs[score.peak_at].node].name : "-", w->graph->name, names,
-        size_text(pl->bound.bytes, proven),
+        bytes_text(pl->bound.bytes, proven),
         pl->bound.node == NO_NODE ? "-" : binding->problem->nodes[pl->bound.node].name, needed);
 }
 

@@ -198,18 +198,20 @@ static double map_bytes(const Net *n, int channels, int side)
 typedef struct Conv {
     const char *name;
     int channels, kernel, side; /* of the output */
+    bool up;                    /* each output place reads one input place, through one place of the kernel */
 } Conv;
 
 static Maps conv(const Net *n, Maps x, Conv c)
 {
-    double weight = (double)c.kernel * c.kernel * x.channels * c.channels;
+    double kernel = (double)c.kernel * c.kernel, weight = kernel * x.channels * c.channels;
+    double products = (c.up ? weight / kernel : weight) * n->batch * c.side * c.side;
 
     return (Maps){ sketch_op(n->s, (SketchOp){ .name = c.name,
                                                .x = { x.id },
                                                .n_x = 1,
                                                .weight_bytes = BF16 * weight,
                                                .y_bytes = map_bytes(n, c.channels, c.side),
-                                               .flops = 2 * weight * n->batch * c.side * c.side,
+                                               .flops = 2 * products,
                                                .saves_x = true }),
                    c.channels, c.side };
 }
@@ -279,7 +281,7 @@ static Maps image(Net *n, int side)
 static void classify(const Net *n, Maps x)
 {
     sketch_layer(n->s, "head");
-    Maps y = conv(n, meanpool(n, "pool", x, 1), (Conv){ "fc", 1000, 1, 1 });
+    Maps y = conv(n, meanpool(n, "pool", x, 1), (Conv){ "fc", 1000, 1, 1, false });
     sketch_op(n->s, (SketchOp){ .name = "loss",
                                 .x = { y.id, sketch_input(n->s, "class", 4 * n->batch) },
                                 .n_x = 2,
@@ -293,8 +295,8 @@ static void classify(const Net *n, Maps x)
 /* Two unpadded 3 x 3 convolutions. */
 static Maps double_conv(const Net *n, Maps x, int channels)
 {
-    x = relu(n, "relu1", conv(n, x, (Conv){ "conv1", channels, 3, x.side - 2 }));
-    return relu(n, "relu2", conv(n, x, (Conv){ "conv2", channels, 3, x.side - 2 }));
+    x = relu(n, "relu1", conv(n, x, (Conv){ "conv1", channels, 3, x.side - 2, false }));
+    return relu(n, "relu2", conv(n, x, (Conv){ "conv2", channels, 3, x.side - 2, false }));
 }
 
 static Maps crop(const Net *n, Maps x, int side)
@@ -316,11 +318,11 @@ Sketch *sketch_unet(int batch)
     x = double_conv(&n, x, 1024);
     for (int i = 3; i >= 0; i--) {
         sketch_layer(n.s, "up%d", i);
-        Maps larger = conv(&n, x, (Conv){ "upconv", 64 << i, 1, 2 * x.side });
+        Maps larger = conv(&n, x, (Conv){ "upconv", 64 << i, 2, 2 * x.side, true });
         x = double_conv(&n, concat(&n, "concat", larger, crop(&n, down[i], larger.side)), 64 << i);
     }
     sketch_layer(n.s, "head");
-    x = conv(&n, x, (Conv){ "conv", 2, 1, x.side });
+    x = conv(&n, x, (Conv){ "conv", 2, 1, x.side, false });
     sketch_op(n.s, (SketchOp){ .name = "loss",
                                .x = { x.id, sketch_input(n.s, "mask", n.batch * x.side * x.side) },
                                .n_x = 2,
@@ -346,12 +348,12 @@ static Maps bottleneck(const Net *n, Maps x, Stage st)
 {
     static const char *const a[] = { "conv1", "norm1" }, *const b[] = { "conv2", "norm2" },
                              *const c[] = { "conv3", "norm3" }, *const p[] = { "shortcut", "shortcut_norm" };
-    Maps y = relu(n, "relu1", conv_norm(n, x, a, (Conv){ "", st.channels, 1, x.side }));
+    Maps y = relu(n, "relu1", conv_norm(n, x, a, (Conv){ "", st.channels, 1, x.side, false }));
 
-    y = relu(n, "relu2", conv_norm(n, y, b, (Conv){ "", st.channels, 3, st.side }));
-    y = conv_norm(n, y, c, (Conv){ "", 4 * st.channels, 1, st.side });
+    y = relu(n, "relu2", conv_norm(n, y, b, (Conv){ "", st.channels, 3, st.side, false }));
+    y = conv_norm(n, y, c, (Conv){ "", 4 * st.channels, 1, st.side, false });
     if (x.channels != y.channels || x.side != y.side)
-        x = conv_norm(n, x, p, (Conv){ "", y.channels, 1, y.side });
+        x = conv_norm(n, x, p, (Conv){ "", y.channels, 1, y.side, false });
     y.id = add(n->s, "add", y.id, x.id, map_bytes(n, y.channels, y.side));
     return relu(n, "relu3", y);
 }
@@ -362,7 +364,7 @@ Sketch *sketch_resnet50(int batch)
     Net n = { sketch_new("resnet50", sketch_h200), batch };
 
     sketch_layer(n.s, "stem");
-    Maps x = conv(&n, image(&n, 224), (Conv){ "conv", 64, 7, 112 });
+    Maps x = conv(&n, image(&n, 224), (Conv){ "conv", 64, 7, 112, false });
     x = maxpool(&n, "pool", relu(&n, "relu", batchnorm(&n, "norm", x)), 56);
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < stages[i].blocks; j++) {
@@ -379,8 +381,8 @@ static Maps dense_layer(const Net *n, Maps x)
 {
     Maps y = relu(n, "relu1", batchnorm(n, "norm1", x));
 
-    y = conv(n, y, (Conv){ "conv1", 128, 1, x.side });
-    y = conv(n, relu(n, "relu2", batchnorm(n, "norm2", y)), (Conv){ "conv2", 32, 3, x.side });
+    y = conv(n, y, (Conv){ "conv1", 128, 1, x.side, false });
+    y = conv(n, relu(n, "relu2", batchnorm(n, "norm2", y)), (Conv){ "conv2", 32, 3, x.side, false });
     return concat(n, "concat", x, y);
 }
 
@@ -390,7 +392,7 @@ Sketch *sketch_densenet121(int batch)
     Net n = { sketch_new("densenet121", sketch_h200), batch };
 
     sketch_layer(n.s, "stem");
-    Maps x = conv(&n, image(&n, 224), (Conv){ "conv", 64, 7, 112 });
+    Maps x = conv(&n, image(&n, 224), (Conv){ "conv", 64, 7, 112, false });
     x = maxpool(&n, "pool", relu(&n, "relu", batchnorm(&n, "norm", x)), 56);
     for (int i = 0; i < 4; i++) {
         for (int j = 0; j < layers[i]; j++) {
@@ -400,7 +402,8 @@ Sketch *sketch_densenet121(int batch)
         sketch_layer(n.s, i < 3 ? "transition%d" : "last", i);
         x = relu(&n, "relu", batchnorm(&n, "norm", x));
         if (i < 3)
-            x = meanpool(&n, "pool", conv(&n, x, (Conv){ "conv", x.channels / 2, 1, x.side }), x.side / 2);
+            x = meanpool(&n, "pool", conv(&n, x, (Conv){ "conv", x.channels / 2, 1, x.side, false }),
+                         x.side / 2);
     }
     classify(&n, x);
     return n.s;
