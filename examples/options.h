@@ -45,7 +45,8 @@ typedef struct Options {
     /* model */
     const char *model, *gelu;
     int64_t layers, width, heads, kv_heads, seq, batch, vocab, loss_chunk, mlp_block, attn_block, accum;
-    double dropout, attn_dropout;
+    int64_t scale_interval;
+    double dropout, attn_dropout, loss_scale;
     bool no_bias, batch_auto;
     /* device and plan */
     const char *device, *dtype, *grad_dtype, *state_dtype, *master;

@@ -2,6 +2,7 @@
 #include "examples/report.h"
 
 #include <inttypes.h>
+#include "runtime/base.h"
 #include "runtime/report/account.h"
 
 static double update_seconds(const Session *s, const TidePlan *plan)
@@ -12,6 +13,11 @@ static double update_seconds(const Session *s, const TidePlan *plan)
 double plan_step_seconds(const Session *s, const TidePlan *plan)
 {
     return session_accum(s) * tide_plan_stats(plan).seconds + update_seconds(s, plan);
+}
+
+double plan_step_bound(const Session *s, const TidePlan *plan, double micro)
+{
+    return plan_step_seconds(s, plan) - session_accum(s) * (tide_plan_stats(plan).seconds - micro);
 }
 
 double step_seconds(const Session *s)
@@ -49,17 +55,28 @@ static void add_bytes(const Session *s, json_t *j)
     json_object_set_new(j, "least_bound_bytes", json_bytes(fixed + s->stats.least_bound_bytes));
 }
 
+static double step_bound(const Session *s, double micro)
+{
+    return plan_step_bound(s, s->plan, micro);
+}
+
+/* null, as everywhere in this program, means "not known". */
+static void add_bound(const Session *s, json_t *j, double micro, const char *seconds, const char *gap)
+{
+    double bound = step_bound(s, micro);
+
+    json_object_set_new(j, seconds, micro > 0 ? json_number(bound) : json_null());
+    json_object_set_new(j, gap, micro > 0 ? json_number(step_seconds(s) / bound - 1) : json_null());
+}
+
 static void add_times(const Session *s, json_t *j)
 {
     int accum = session_accum(s);
 
     json_object_set_new(j, "step_seconds", json_number(step_seconds(s)));
     json_object_set_new(j, "keep_seconds", json_number(keep_step_seconds(s)));
-    /* Bounds are not proven yet: null, as everywhere in this program, means "not known". */
-    json_object_set_new(j, "bound_seconds", json_null());
-    json_object_set_new(j, "gap", json_null());
-    json_object_set_new(j, "bound_lp_seconds", json_null());
-    json_object_set_new(j, "gap_lp", json_null());
+    add_bound(s, j, s->stats.bound_seconds, "bound_seconds", "gap");
+    add_bound(s, j, s->stats.bound_lp_seconds, "bound_lp_seconds", "gap_lp");
     json_object_set_new(j, "recompute_seconds", json_number(accum * s->stats.recompute_seconds));
     json_object_set_new(j, "stall_seconds", json_number(accum * s->stats.stall_seconds));
     json_object_set_new(j, "bytes_out", json_bytes((size_t)accum * s->stats.bytes_out));
@@ -92,7 +109,7 @@ json_t *plan_json(const Session *s)
     json_object_set_new(j, "recomputed", tally_json(s->stats.fate[TIDE_RECOMPUTE]));
     json_object_set_new(j, "offloaded", tally_json(s->stats.fate[TIDE_OFFLOAD]));
     json_object_set_new(j, "plan_seconds", json_number(s->stats.plan_seconds));
-    json_object_set_new(j, "checked", json_boolean(s->checked));
+    json_object_set_new(j, "checked", json_boolean(s->stats.checked));
     json_object_set_new(j, "numerics", json_hash(s->plan->numerics_hash));
     return j;
 }
@@ -132,6 +149,21 @@ static void print_tally(const Session *s, TideFate fate, const char *what, FILE 
     fprintf(to, "%s %d (%s)", what, s->stats.fate[fate].tensors, bytes_text(s->stats.fate[fate].bytes, text));
 }
 
+/* How far the plan is from what is proven. */
+static void print_bounds(const Session *s, FILE *to)
+{
+    double step = step_seconds(s), any = step_bound(s, s->stats.bound_seconds),
+           lp = step_bound(s, s->stats.bound_lp_seconds);
+
+    if (s->stats.bound_seconds <= 0) return;
+    fprintf(to, "proven: no schedule of these nodes in this order takes less than %.2f ms (gap %.2f %%)",
+            any * 1e3, 100 * (step / any - 1));
+    if (s->stats.bound_lp_seconds > 0)
+        fprintf(to, "; none with one fate for each tensor takes less than %.2f ms (gap %.2f %%)", lp * 1e3,
+                100 * (step / lp - 1));
+    fputs("\n", to);
+}
+
 void plan_summary(const Session *s, FILE *to)
 {
     const TidePlanStats *t = &s->stats;
@@ -145,6 +177,7 @@ void plan_summary(const Session *s, FILE *to)
     fprintf(to, "\npredicted step %.2f ms: recompute %.2f ms, stall %.2f ms; moved out %s, in %s\n",
             step * 1e3, accum * t->recompute_seconds * 1e3, accum * t->stall_seconds * 1e3,
             bytes_text((size_t)accum * t->bytes_out, a), bytes_text((size_t)accum * t->bytes_in, b));
+    print_bounds(s, to);
     fprintf(to, "keeping everything would take %s and %.2f ms (this plan: %+.1f %% of time)\n",
             bytes_text(s->fixed_bytes + t->keep_bytes, a), keep * 1e3,
             keep > 0 ? (step / keep - 1) * 100 : 0.0);

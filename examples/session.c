@@ -17,21 +17,65 @@ int session_fail(const Session *s, TideStatus status)
 
 /* ---- device and model --------------------------------------------------------- */
 
-static int open_named(Session *s, const char *device)
+static TideDeviceOptions device_options(const Options *o)
 {
-    const Options *o = s->options;
-    TideDeviceOptions options = {
+    return (TideDeviceOptions){
         .link_bytes_per_second = o->link * 1e9, .no_pin = o->no_pin, .no_graph = o->no_graph, .tf32 = o->tf32
     };
+}
 
+static int open_named(Session *s, const char *device)
+{
     snprintf(s->device, sizeof s->device, "%s", device);
-    return tide_open(device, options, &s->tide) ? EXIT_BAD_INPUT : EXIT_DONE;
+    return tide_open(device, device_options(s->options), &s->tide) ? EXIT_BAD_INPUT : EXIT_DONE;
+}
+
+static bool same_kind(const char *a, const char *b)
+{
+    size_t n = strcspn(a, ":");
+
+    return n == strcspn(b, ":") && strncmp(a, b, n) == 0;
+}
+
+/* A profile says of which device it is. That one is used if it is here, else planning makes do with what the
+ * profile says of it. */
+static int open_described(Session *s, Tide *described)
+{
+    const Options *o = s->options;
+    bool here = !open_named(s, o->device ? o->device : tide_name_of(described));
+
+    if (o->command != CMD_PLAN || (here && !strcmp(tide_versions(s->tide), tide_versions(described)))) {
+        tide_close(described);
+        return here ? EXIT_DONE : session_fail(s, TIDE_DEVICE);
+    }
+    tide_close(s->tide);
+    s->tide = described;
+    if (!o->quiet)
+        fprintf(stderr, "tide plan: for a device that only %s describes: %s\n", o->profile,
+                tide_versions(described));
+    return EXIT_DONE;
+}
+
+/* EXIT_DONE with s->tide NULL: the device must be found without a profile. */
+static int open_by_profile(Session *s)
+{
+    const Options *o = s->options;
+    Tide *described = NULL;
+
+    if (!o->profile || !strcmp(o->profile, "guess")) return EXIT_DONE;
+    TideStatus status = tide_open_profile(o->profile, device_options(o), &described);
+    if (!status && (!o->device || same_kind(o->device, tide_name_of(described))))
+        return open_described(s, described);
+    tide_close(described); /* what is wrong with the file is told when it is loaded */
+    return EXIT_DONE;
 }
 
 static int open_device(Session *s)
 {
     const Options *o = s->options;
+    int rc = open_by_profile(s);
 
+    if (rc || s->tide) return rc;
     if (o->device) return open_named(s, o->device) ? session_fail(s, TIDE_DEVICE) : EXIT_DONE;
     if (!open_named(s, "cuda")) return EXIT_DONE;
     tide_close(s->tide);
@@ -121,6 +165,8 @@ static void override_config(const Options *o, ModelConfig *c)
     override_real(&c->beta2, o->beta2);
     override_real(&c->clip, o->clip);
     if (o->loss_chunk) c->loss_chunk = o->loss_chunk;
+    if (o->loss_scale > 0) c->loss_scale = (float)o->loss_scale;
+    override_number(&c->scale_interval, o->scale_interval);
     if (o->mlp_block) c->mlp_block = o->mlp_block;
     if (o->attn_block) c->attn_block = o->attn_block;
     if (o->no_bias) c->no_bias = true;
@@ -141,7 +187,8 @@ static int apply_forces(const Session *s)
             int n = tide_force(s->micro, glob, fates[f]);
             if (n == 0)
                 return refuse(o,
-                              "--force %s: no activation is named so; `tide plan --model %s` lists the names",
+                              "--force %s: no activation that backward reads is named so; `tide plan --model "
+                              "%s` lists the names",
                               o->force[i], o->model);
             if (n < 0)
                 return refuse(o, "--force %s contradicts an earlier --force for an activation of that name",
@@ -430,9 +477,6 @@ int session_plan(Session *s)
 
     if (!rc) rc = s->options->plan ? load_plan(s) : make_plan(s);
     if (rc) return rc;
-    TideStatus status = tide_plan_check(s->program, s->plan);
-    if (status) return session_fail(s, status);
-    s->checked = true;
     s->stats = tide_plan_stats(s->plan);
     s->static_bytes = static_part(s, s->plan);
     return EXIT_DONE;

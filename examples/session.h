@@ -24,7 +24,6 @@ typedef struct Session {
     size_t fixed_bytes;   /* of the process, outside the arena                           */
     size_t static_bytes;  /* fixed, persistent tensors, inputs                           */
     bool limited;         /* budget_bytes, default_bytes and budget are known            */
-    bool checked;         /* the plan was proven                                         */
 } Session;
 
 /* Open the device, build the model (or read the graph file) and tie the planner's hands as --force says. */

@@ -18,6 +18,13 @@ bool fate_is_allowed(const Facts *f, int t, TideFate fate)
     return true;
 }
 
+TideFate fate_by_default(const Facts *f, int t)
+{
+    TideFate forced = f->problem->tensors[t].forced;
+
+    return forced != TIDE_AUTO ? forced : TIDE_KEEP;
+}
+
 static size_t outer_length(const char *layer)
 {
     return strcspn(layer, "/");
@@ -30,6 +37,19 @@ static bool other_layer(const Problem *p, int a, int b)
     size_t n = outer_length(x);
 
     return n != outer_length(y) || strncmp(x, y, n) != 0;
+}
+
+int layers_of_choices(const Facts *f, int *layer)
+{
+    int n = 0;
+
+    for (int i = 0; i < f->n_choices; i++) {
+        int producer = f->problem->tensors[f->choices[i]].producer;
+        int before = i ? f->problem->tensors[f->choices[i - 1]].producer : producer;
+        n += i == 0 || (before != producer && other_layer(f->problem, before, producer));
+        layer[i] = n - 1;
+    }
+    return n;
 }
 
 /* Number the forward nodes' layers in order of appearance; returns how many there are. */
@@ -114,7 +134,6 @@ void baseline_fates(const Facts *f, TidePolicy policy, TideFate *fates)
     }
     for (int i = 0; i < f->n_choices; i++) {
         int t = f->choices[i];
-        if (p->tensors[t].forced != TIDE_AUTO) fates[t] = p->tensors[t].forced;
-        if (!fate_is_allowed(f, t, fates[t])) fates[t] = TIDE_KEEP;
+        if (!fate_is_allowed(f, t, fates[t])) fates[t] = fate_by_default(f, t);
     }
 }

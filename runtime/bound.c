@@ -1,53 +1,52 @@
-/* bound.c - device bytes that no plan of a graph can do without.
- *
- * When a node of the order runs, its inputs, outputs and scratch are on the device, and so is
- * everything that has no choice and is alive. Whatever else a plan does only adds to that. */
-#include "runtime/evaluate.h"
+/* bound.c - device bytes that no plan of a graph can do without. */
+#include <stdio.h>
+#include <string.h>
+#include "runtime/base.h"
+#include "runtime/bound.h"
+#include "runtime/cut.h"
 
-/* Bytes of the stays that run `at` reads and writes and that have a choice; an output counts nothing
- * where some plan might write it over an input. */
-static size_t own_bytes(const Schedule *s, int at)
+enum { MOST_NAMES = 3 };
+
+TideStatus least_bound(const Facts *f, LeastBytes *out)
 {
-    const CostNode *n = &s->facts->problem->nodes[s->runs[at].node];
-    const int *args = &s->args[s->runs[at].first_arg];
-    size_t bytes = 0;
+    Pool pool = { 0 };
+    Cut *cuts = pool_new(&pool, (size_t)f->n_order, sizeof *cuts);
 
-    for (int j = 0; j < n->n_in + n->n_out; j++) {
-        const Stay *x = &s->stays[args[j]];
-        bool seen = false;
-        for (int k = 0; k < j; k++) seen = seen || args[k] == args[j];
-        if (!seen && s->facts->uses[x->tensor].choice) bytes += x->bytes;
-    }
-    return bytes;
+    *out = (LeastBytes){ .bytes = f->n_order ? 0 : f->problem->static_bytes, .node = NO_NODE };
+    TideStatus status = cuts ? cuts_find(f, ONE_FATE, 0, cuts) : TIDE_NO_MEMORY;
+    for (int i = 0; !status && i < f->n_order; i++)
+        if (cuts[i].room < -(double)out->bytes) *out = (LeastBytes){ (size_t)-cuts[i].room, cuts[i].node };
+    pool_free(&pool);
+    return status;
 }
 
-/* What own_bytes() or the stays without choice count for an output that may lie on an input. */
-static size_t shared_bytes(const Schedule *s, int at)
+/* Is t there when the node runs, whatever its fate? */
+static bool must_be_there(const Facts *f, int t, int node)
 {
-    const CostNode *n = &s->facts->problem->nodes[s->runs[at].node];
-    const int *args = &s->args[s->runs[at].first_arg];
+    const CostTensor *x = &f->problem->tensors[t];
+    const Uses *u = &f->uses[t];
+    bool alive = u->first != NO_NODE && (u->first <= node || x->input) && (u->last >= node || x->output);
 
-    if (n->in_place < 0) return 0;
-    const Stay *in = &s->stays[args[n->in_place]], *out = &s->stays[args[n->n_in]];
-    if (in->fixed || out->fixed || in == out || in->bytes != out->bytes) return 0;
-    bool counted = s->facts->uses[out->tensor].choice || out->group == args[n->n_in];
-    return counted ? out->bytes : 0;
+    return alive && !x->fixed && !cut_has_item(f, ONE_FATE, t, node);
 }
 
-size_t least_bound(Evaluator *e, const TideFate *keep)
+void least_names(const Facts *f, LeastBytes least, char *text, size_t size)
 {
-    Schedule *s = e->schedule;
-    size_t most = 0;
+    const CostTensor *x = f->problem->tensors;
+    int named[MOST_NAMES];
 
-    schedule_build(s, keep);
-    for (int i = 0; i < s->n_stays; i++) /* those with a choice count only where they are used */
-        if (s->stays[i].tensor >= 0 && s->facts->uses[s->stays[i].tensor].choice) s->stays[i].bytes = 0;
-    schedule_count_live(s);
-    for (int i = 0; i < s->n_stays; i++)
-        if (s->stays[i].tensor >= 0) s->stays[i].bytes = s->facts->problem->tensors[s->stays[i].tensor].bytes;
-    for (int at = 0; at < s->n_runs; at++) {
-        size_t bytes = s->live[at] + own_bytes(s, at) - shared_bytes(s, at);
-        if (bytes > most) most = bytes;
+    snprintf(text, size, "%s", "persistent tensors alone");
+    for (int k = 0; least.node != NO_NODE && k < MOST_NAMES; k++) {
+        int best = -1;
+        for (int t = 0; t < f->problem->n_tensors; t++) {
+            bool taken = false;
+            for (int i = 0; i < k; i++) taken = taken || named[i] == t;
+            if (!taken && must_be_there(f, t, least.node) && (best < 0 || x[t].bytes > x[best].bytes))
+                best = t;
+        }
+        if (best < 0) return;
+        size_t n = k ? strlen(text) : 0;
+        snprintf(text + n, size - n, "%s%s", k ? ", " : "", x[best].name);
+        named[k] = best;
     }
-    return most;
 }

@@ -5,7 +5,7 @@
 #include "runtime/layout.h"
 #include "runtime/place.h"
 
-enum { WORK = 1000000, FEWEST_ORDERS = 8, MOST_ORDERS = 400 };
+enum { WORK = 1000000, FEWEST_ORDERS = 8, MOST_ORDERS = 400, NODES_TIMES_SPANS = 1000000 };
 
 TideStatus layout_new(const Facts *f, Layout **out)
 {
@@ -77,7 +77,9 @@ static void add_stays(Layout *l, const Schedule *s)
     }
 }
 
-/* One order costs about the square of the spans; few spans are worth more orders. */
+/* One order costs about the square of the spans; few spans are worth more orders. A node of the exact search
+ * costs about as many operations as there are spans, and a search takes more nodes than spans: it is for
+ * graphs of up to some 600. */
 static long orders_for(long n_spans)
 {
     long orders = n_spans ? WORK / (n_spans * n_spans) : 0;
@@ -92,6 +94,7 @@ TideStatus layout_place(Layout *l, const Schedule *s, size_t enough)
     add_stays(l, s);
     Placing how = { .alignment = l->facts->problem->alignment,
                     .enough = enough,
+                    .nodes = l->n_spans ? NODES_TIMES_SPANS / l->n_spans : 0,
                     .iterations = orders_for(l->n_spans) };
     l->height = spans_place(l->spans, l->n_spans, how);
     if (l->height == SIZE_MAX) return TIDE_NO_MEMORY;

@@ -1,4 +1,4 @@
-/* place.c - spans to offsets: a few fixed orders, then a search over orders.
+/* place.c - spans to offsets: a few fixed orders, then the exact search, then a search over orders.
  *
  * Given an order, spans are put one after another where they fit. The order decides the height; the search
  * moves the spans that make the height to an earlier turn. */
@@ -6,8 +6,7 @@
 #include <string.h>
 #include <time.h>
 #include "runtime/base.h"
-#include "runtime/place.h"
-#include "runtime/pool.h"
+#include "runtime/place_lower.h"
 
 typedef enum Fit { FIRST_FIT, BEST_FIT, FIT_COUNT } Fit;
 
@@ -290,6 +289,19 @@ static void search(Placer *p)
     }
 }
 
+/* Exact search from the lowest placement. It gets most of the time: where it does not reach the goal, orders
+ * rarely do. */
+static void search_exactly(Placer *p)
+{
+    size_t enough = p->how.enough > p->bound ? p->how.enough : p->bound;
+    Goal goal = { enough, { p->how.nodes, p->until - p->how.seconds / 4 } };
+
+    for (int i = 0; i < p->n; i++) p->spans[i].offset = p->best[i];
+    size_t height = spans_lower(p->spans, p->n, p->how.alignment, &goal);
+    if (height < p->height) keep_if_lower(p, height, p->fit);
+    if (goal.height > enough) p->bound = goal.height;
+}
+
 static bool placer_open(Placer *p, Key **k)
 {
     size_t n = (size_t)p->n;
@@ -314,12 +326,15 @@ size_t spans_place(Span *spans, int n, Placing how)
     }
     p.bound = spans_bound(spans, n, how.alignment);
     place_fixed(&p);
+    if (p.bound < p.fixed_height) p.bound = p.fixed_height;
     p.until = how.seconds > 0 ? wall_clock() + how.seconds : 0;
     for (int i = 0; i < N_FIRST && !is_done(&p); i++) {
         sort_by(&p, first_orders[i].key, k);
         keep_if_lower(&p, place_in_order(&p, first_orders[i].fit, p.height), first_orders[i].fit);
     }
+    if (how.nodes > 0 && !is_done(&p)) search_exactly(&p);
     search(&p);
+    if (how.bound) *how.bound = p.bound;
     for (int i = 0; i < n; i++) spans[i].offset = p.best[i];
     pool_free(&p.pool);
     return p.height;

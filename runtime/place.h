@@ -14,9 +14,12 @@ typedef struct Span {
 typedef struct Placing {
     size_t alignment;  /* of offsets and sizes; a power of two */
     size_t enough;     /* stop when the height is at most this; 0: at the bound */
-    long   iterations; /* orders to try after the first few     */
+    long   nodes;      /* of the exact search that follows the first few orders; 0: no such search */
+    long   iterations; /* orders to try after that              */
     double seconds;    /* stop after this time; 0: do not look at the clock, so that the result depends
                         * on the arguments only */
+    size_t *bound;     /* NULL; or where a height goes that no placement can be below: spans_bound(), or
+                        * more where the exact search proved it */
 } Placing;
 
 /* Most bytes alive at once, sizes rounded up: no placement can be lower. 0 without memory. */
@@ -34,10 +37,14 @@ typedef struct Buffers {
     int64_t       *offset;               /* [n]: the result */
 } Buffers;
 
-typedef struct Placed { int64_t height, bound; double seconds; } Placed;
+typedef struct Placed {
+    int64_t height;
+    int64_t bound; /* no height can be less: most bytes alive at once, or more where that was proven */
+    double  seconds;
+} Placed;
 
 /* Give all buffers offsets, searching until the height is at most capacity (0: at the bound) or the seconds
- * are over (0: after a fixed number of orders, independent of the clock). TIDE_NO_MEMORY is the only
+ * are over (0: after a fixed effort, independent of the clock). TIDE_NO_MEMORY is the only
  * failure; whether the height fits the capacity is for the caller to see. */
 TideStatus place_buffers(Buffers b, int64_t capacity, double seconds, Placed *out);
 

@@ -37,7 +37,7 @@ typedef struct Step {
 /* A tensor for a while at a place. A tensor that is recomputed or fetched back
  * owns several slots, one for each stay. Not stored: the lifetime of a slot is
  * from its first to its last use in steps[]; a slot of a persistent tensor lives as long as
- * tensor_live_in/out say. */
+ * holding.h says. */
 typedef struct Slot {
     int    tensor; /* id in the program; 0: scratch */
     Space  space;

@@ -11,7 +11,7 @@ typedef struct StatField {
     const char *key;
     size_t at;
 } StatField;
-enum { STAT_SIZES = 9, STAT_REALS = 5 };
+enum { STAT_SIZES = 9, STAT_REALS = 7 };
 extern const StatField stat_sizes[STAT_SIZES]; /* size_t */
 extern const StatField stat_reals[STAT_REALS]; /* double */
 

@@ -357,11 +357,12 @@ static TideStatus read_plan(const JsonFile *f, const TideProgram *p, TidePlan *p
 }
 
 /* The proof does not know the file; its message gets the path in front. */
-static TideStatus check_loaded(const TideProgram *p, const TidePlan *plan, const char *path)
+static TideStatus check_loaded(const TideProgram *p, TidePlan *plan, const char *path)
 {
     char text[sizeof p->tide->message];
     TideStatus status = tide_plan_check(p, plan);
 
+    plan->stats.checked = !status;
     if (!status) return TIDE_OK;
     memcpy(text, p->tide->message, sizeof text);
     return tide_fail(p->tide, status, "%s: %s", path, text);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "runtime/base.h"
 #include "runtime/io/json_read.h"
+#include "runtime/io/out_file.h"
 #include "runtime/plan_json.h"
 
 const StatField stat_sizes[STAT_SIZES] = {
@@ -25,6 +26,8 @@ const StatField stat_reals[STAT_REALS] = {
     { "keep_seconds", offsetof(TidePlanStats, keep_seconds) },
     { "recompute_seconds", offsetof(TidePlanStats, recompute_seconds) },
     { "stall_seconds", offsetof(TidePlanStats, stall_seconds) },
+    { "bound_seconds", offsetof(TidePlanStats, bound_seconds) },
+    { "bound_lp_seconds", offsetof(TidePlanStats, bound_lp_seconds) },
     { "plan_seconds", offsetof(TidePlanStats, plan_seconds) },
 };
 
@@ -192,11 +195,11 @@ TideStatus tide_plan_save(const TideProgram *p, const TidePlan *plan, const char
     const char *odd = not_finite(plan);
 
     if (odd) return tide_fail(p->tide, TIDE_BAD_FILE, "%s: the plan's %s is no finite number", path, odd);
-    FILE *to = fopen(path, "wb");
-    if (!to) return tide_fail(p->tide, TIDE_IO, "%s: cannot write the plan: %s", path, strerror(errno));
-    put_plan(to, p, plan);
-    bool failed = ferror(to) != 0;
-    if (fclose(to) || failed)
+    OutFile file;
+    if (!out_file_open(&file, path))
+        return tide_fail(p->tide, TIDE_IO, "%s: cannot write the plan: %s", path, strerror(errno));
+    put_plan(file.to, p, plan);
+    if (!out_file_close(&file))
         return tide_fail(p->tide, TIDE_IO, "%s: the plan was cut short: %s", path, strerror(errno));
     return TIDE_OK;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 #include "runtime/base.h"
+#include "runtime/bound_time.h"
 #include "runtime/emit.h"
 #include "runtime/io/record.h"
 #include "runtime/planner.h"
@@ -93,6 +94,17 @@ void planner_set_budget(Planner *pl, TideBudget b)
     pl->host_limit = !b.host_bytes ? SIZE_MAX : b.host_bytes > stage ? b.host_bytes - stage : 0;
 }
 
+TideStatus planner_note_bound(Planner *pl, int graph)
+{
+    LeastBytes least;
+
+    if (least_bound(pl->work[graph].facts, &least)) return no_memory(pl->program);
+    if (least.bytes <= pl->bound.bytes) return TIDE_OK;
+    pl->bound = least;
+    pl->bound_graph = graph;
+    return TIDE_OK;
+}
+
 /* Other graphs keep everything: their activations have no fate. */
 static TideStatus place_others(Planner *pl)
 {
@@ -100,8 +112,7 @@ static TideStatus place_others(Planner *pl)
         GraphWork *w = &pl->work[i];
         TideFate *keep = pool_new(&pl->pool, (size_t)w->problem->n_tensors, sizeof *keep);
         if (!keep) return no_memory(pl->program);
-        size_t bound = least_bound(w->evaluator, keep);
-        if (bound > pl->bound) pl->bound = bound;
+        TRY(planner_note_bound(pl, i));
         Score score = evaluate(w->evaluator, keep, SIZE_MAX);
         if (layout_place(w->layout, w->evaluator->schedule, score.peak + score.peak / SLACK))
             return no_memory(pl->program);
@@ -199,11 +210,25 @@ static void write_stats(const Planner *pl, const Emitted *first, TidePlan *plan)
     s->keep_seconds = pl->keep.seconds;
     s->least_bytes = most(pl->least.height, pl->others);
     if (s->least_bytes > s->device_bytes) s->least_bytes = s->device_bytes;
-    s->least_bound_bytes = pl->bound;
+    s->least_bound_bytes = pl->bound.bytes;
     s->bytes_out = first->bytes_out;
     s->bytes_in = first->bytes_in;
     s->seconds = first->seconds;
     s->stall_seconds = first->stall_seconds;
+}
+
+/* What is proven for the first graph inside the budget. */
+static TideStatus write_bounds(const Planner *pl, TidePlan *plan)
+{
+    const Facts *f = pl->work[0].facts;
+    TimeBound any, fates;
+
+    if (bound_seconds(f, ANY_SCHEDULE, pl->device_limit, pl->host_limit, &any) ||
+        bound_seconds(f, ONE_FATE, pl->device_limit, pl->host_limit, &fates))
+        return no_memory(pl->program);
+    plan->stats.bound_seconds = any.seconds;
+    plan->stats.bound_lp_seconds = any.seconds > fates.seconds ? any.seconds : fates.seconds;
+    return TIDE_OK;
 }
 
 static TideStatus write_plan(Planner *pl, const Solution *s, TidePlan *plan)
@@ -229,7 +254,7 @@ static TideStatus write_plan(Planner *pl, const Solution *s, TidePlan *plan)
     }
     TRY(planner_write_decisions(pl, s, plan));
     write_stats(pl, &first, plan);
-    return TIDE_OK;
+    return write_bounds(pl, plan);
 }
 
 static TideStatus new_plan(Planner *pl, const Solution *s, TidePlan **out)
@@ -237,6 +262,8 @@ static TideStatus new_plan(Planner *pl, const Solution *s, TidePlan **out)
     TidePlan *plan = calloc(1, sizeof *plan);
     TideStatus status = plan ? write_plan(pl, s, plan) : no_memory(pl->program);
 
+    if (!status) status = tide_plan_check(pl->program, plan); /* it takes a fiftieth of the planning */
+    if (!status) plan->stats.checked = true;
     if (status)
         tide_plan_free(plan);
     else
@@ -246,24 +273,11 @@ static TideStatus new_plan(Planner *pl, const Solution *s, TidePlan **out)
 
 /* ---- Make ---------------------------------------------------------------- */
 
-enum { SIZE_TEXT = 32 };
-
-static const char *size_text(size_t bytes, char text[SIZE_TEXT])
-{
-    static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
-    double value = (double)bytes;
-    int unit = 0;
-
-    for (; value >= 1024 && unit < 4; unit++) value /= 1024;
-    snprintf(text, SIZE_TEXT, unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
-    return text;
-}
-
 /* The largest of what lies on the device when the least plan takes most. */
 static void name_largest(const Schedule *s, int at, char *text, size_t size)
 {
     const Problem *p = s->facts->problem;
-    char bytes[SIZE_TEXT];
+    char bytes[BYTES_TEXT];
     int named = -1;
 
     *text = '\0';
@@ -280,7 +294,7 @@ static void name_largest(const Schedule *s, int at, char *text, size_t size)
         size_t n = strlen(text);
         snprintf(text + n, size - n, "%s%s %s", k ? ", " : "",
                  s->stays[best].tensor < 0 ? "scratch" : p->tensors[s->stays[best].tensor].name,
-                 size_text(s->stays[best].bytes, bytes));
+                 bytes_text(s->stays[best].bytes, bytes));
         named = best;
     }
 }
@@ -296,7 +310,9 @@ static TideStatus refuse_host(const Planner *pl)
 
 static TideStatus refuse(Planner *pl, size_t *least)
 {
-    char budget[SIZE_TEXT], fixed[SIZE_TEXT], lowest[SIZE_TEXT], proven[SIZE_TEXT], names[300] = "-";
+    char budget[BYTES_TEXT], fixed[BYTES_TEXT], lowest[BYTES_TEXT], proven[BYTES_TEXT], names[300] = "-",
+                                                                                    needed[300];
+    const Facts *binding = pl->work[pl->bound_graph].facts;
     size_t first = pl->least.height, found = most(first, pl->others);
     int graph = pl->others > first ? pl->highest : 0;
     GraphWork *w = &pl->work[graph];
@@ -309,32 +325,23 @@ static TideStatus refuse(Planner *pl, size_t *least)
                         : evaluate(w->evaluator, pl->least.fates, pl->least.live_limit);
     const Schedule *s = w->evaluator->schedule;
     if (s->n_runs) name_largest(s, score.peak_at, names, sizeof names);
+    least_names(binding, pl->bound, needed, sizeof needed);
     return tide_fail(
         pl->program->tide, TIDE_NO_PLAN,
         "no plan%s%s fits %s (%zu bytes): parameters, gradients and states take %s; the least budget found "
-        "is %zu bytes (%s), set by node %s of graph %s (%s); no plan at all can take less than %s",
+        "is %zu bytes (%s), set by node %s of graph %s (%s); no plan can take less than %s, which node %s "
+        "needs (%s)",
         pl->budget.policy ? " of policy " : "", pl->budget.policy ? policy_names[pl->budget.policy] : "",
-        size_text(pl->budget.device_bytes, budget), pl->budget.device_bytes,
-        size_text(pl->static_bytes, fixed), found, size_text(found, lowest),
+        bytes_text(pl->budget.device_bytes, budget), pl->budget.device_bytes,
+        bytes_text(pl->static_bytes, fixed), found, bytes_text(found, lowest),
         s->n_runs ? w->problem->nodes[s->runs[score.peak_at].node].name : "-", w->graph->name, names,
-        size_text(pl->bound, proven));
+        bytes_text(pl->bound.bytes, proven),
+        pl->bound.node == NO_NODE ? "-" : binding->problem->nodes[pl->bound.node].name, needed);
 }
 
 static bool host_is_too_small(const Planner *pl)
 {
     return pl->budget.host_bytes && pl->budget.host_bytes < 2 * pl->stage_bytes;
-}
-
-/* pl->bound of all graphs. */
-static TideStatus find_bound(Planner *pl)
-{
-    GraphWork *w = &pl->work[0];
-    TideFate *keep = pool_new(&pl->pool, (size_t)w->problem->n_tensors, sizeof *keep);
-
-    if (!keep) return no_memory(pl->program);
-    baseline_fates(w->facts, TIDE_POLICY_KEEP, keep);
-    pl->bound = most(pl->bound, least_bound(w->evaluator, keep));
-    return TIDE_OK;
 }
 
 TideStatus tide_plan_least(const TideProgram *p, const TideProfile *f, TideBudget b, size_t *least,
@@ -344,8 +351,8 @@ TideStatus tide_plan_least(const TideProgram *p, const TideProfile *f, TideBudge
 
     *least = *bound = 0;
     TRY(planner_open(p, f, b, &pl));
-    TideStatus status = host_is_too_small(pl) ? refuse_host(pl) : find_bound(pl);
-    *least = *bound = pl->bound;
+    TideStatus status = host_is_too_small(pl) ? refuse_host(pl) : planner_note_bound(pl, 0);
+    *least = *bound = pl->bound.bytes;
     if (!status && (!b.device_bytes || *bound <= b.device_bytes)) {
         status = planner_find_extremes(pl);
         if (!status && !pl->least.found) status = refuse_host(pl);

@@ -1,6 +1,7 @@
 /* planner.h - one planner holds what the plans of one program under several budgets share. */
 #ifndef TIDE_PLANNER_H
 #define TIDE_PLANNER_H
+#include "runtime/bound.h"
 #include "runtime/layout.h"
 #include "runtime/plan.h"
 #include "runtime/search.h"
@@ -15,6 +16,7 @@ typedef struct Solution {
     size_t    enough;     /* given to layout_place()          */
     size_t    live;       /* most live bytes of the first graph */
     size_t    height;     /* of the first graph               */
+    size_t    first_excess; /* of the height over the budget, before limits were lowered */
     size_t    host_bytes; /* for its offloaded tensors        */
     double    seconds;    /* of its section as emitted        */
     bool      found;
@@ -39,7 +41,8 @@ typedef struct Planner {
     size_t             static_bytes, stage_bytes;
     size_t             others;      /* height of the highest of the other graphs                   */
     int                highest;     /* that graph; 0: none                                         */
-    size_t             bound;       /* no plan takes less                                          */
+    LeastBytes         bound;       /* no plan takes less                                          */
+    int                bound_graph; /* because of this graph                                       */
     Solution           keep, least; /* with no limit; as low as could be found                     */
     Pool               pool;
 } Planner;
@@ -54,6 +57,8 @@ void       planner_set_budget(Planner *pl, TideBudget b);
 TideStatus planner_solve(Planner *pl, const Solution *also, Solution *out);
 /* Fill pl->keep, pl->least and pl->bound. */
 TideStatus planner_find_extremes(Planner *pl);
+/* Raise pl->bound to what one graph proves. */
+TideStatus planner_note_bound(Planner *pl, int graph);
 /* Schedule and place graph 0 as the solution says, ready to be emitted. */
 TideStatus planner_apply(Planner *pl, const Solution *s);
 /* An empty solution in the planner's pool. */

@@ -65,6 +65,7 @@ static CostTensor cost_tensor(const Builder *b, int id)
     return (CostTensor){
         .name = t->name,
         .bytes = fixed ? t->bytes : align_up(t->bytes, b->problem->alignment),
+        .moved = t->bytes,
         .kind = t->kind,
         .id = id,
         .fixed = fixed,

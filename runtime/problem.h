@@ -9,6 +9,7 @@
 typedef struct CostTensor {
     const char *name;
     size_t      bytes;    /* rounded up to the alignment; fixed: exact                       */
+    size_t      moved;    /* by a copy of it: exact                                          */
     TideKind    kind;
     int         id;       /* tensor of the program; its own index for a graph file           */
     bool        fixed;    /* persistent: lies at offset, which no plan may change            */

@@ -31,6 +31,7 @@ TideStatus schedule_new(const Facts *f, Schedule **out)
     s->fetches = pool_new(&s->pool, tensors, sizeof *s->fetches);
     s->args = pool_new(&s->pool, args, sizeof *s->args);
     s->live = pool_new(&s->pool, runs + 1, sizeof *s->live);
+    s->before = pool_new(&s->pool, runs + 1, sizeof *s->before);
     s->stay_of = pool_new(&s->pool, tensors, sizeof *s->stay_of);
     s->made = pool_new(&s->pool, tensors, sizeof *s->made);
     if (s->pool.failed) {
@@ -101,8 +102,12 @@ static bool has_fate(const Schedule *s, int t, TideFate fate)
 static void begin_transfer(Schedule *s, int t, int at)
 {
     s->stays[s->stay_of[t]].transfer = s->n_transfers;
-    s->transfers[s->n_transfers++] =
-        (Transfer){ .tensor = t, .out_stay = s->stay_of[t], .in_stay = -1, .made = at };
+    s->transfers[s->n_transfers++] = (Transfer){ .tensor = t,
+                                                 .out_stay = s->stay_of[t],
+                                                 .in_stay = -1,
+                                                 .bytes = s->facts->problem->tensors[t].bytes,
+                                                 .moved = (double)s->facts->problem->tensors[t].moved,
+                                                 .made = at };
     s->host_bytes += s->facts->problem->tensors[t].bytes;
 }
 
@@ -111,7 +116,7 @@ static void fetch(Schedule *s, int t, int at)
 {
     Transfer *x = &s->transfers[s->stays[s->stay_of[t]].transfer];
 
-    x->leave = s->stays[x->out_stay].to;
+    x->until = x->leave = s->stays[x->out_stay].to;
     x->in_stay = begin_stay(s, t, at);
     x->back = x->need = at;
 }
@@ -209,8 +214,11 @@ static void append_run(Schedule *s, int node, int target)
     if (n->scratch_bytes)
         args[n->n_out] = add_stay(
             s, (Stay){ .tensor = -1, .bytes = n->scratch_bytes, .from = at, .to = at, .transfer = -1 });
-    s->run_seconds += n->seconds;
-    if (target >= 0) s->rerun_seconds += n->seconds;
+    if (target >= 0)
+        s->rerun_seconds += n->seconds;
+    else
+        s->order_seconds += n->seconds;
+    s->before[at + 1] = s->order_seconds + s->rerun_seconds;
 }
 
 /* Make t again, and first all that this needs. */
@@ -288,7 +296,7 @@ void schedule_build(Schedule *s, const TideFate *fates)
 {
     s->fates = fates;
     s->n_runs = s->n_stays = s->n_transfers = s->n_args = 0;
-    s->rerun_seconds = s->run_seconds = 0;
+    s->rerun_seconds = s->order_seconds = 0;
     s->host_bytes = 0;
     begin_all(s);
     for (int i = 0; i < s->facts->n_order; i++) schedule_node(s, s->facts->order[i]);

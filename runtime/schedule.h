@@ -27,7 +27,10 @@ typedef struct Stay {
 typedef struct Transfer {
     int    tensor;
     int    out_stay, in_stay;
+    size_t bytes; /* that its stays take    */
+    double moved; /* bytes that a copy moves */
     int    made;  /* position of its producer: the copy out may start behind it             */
+    int    until; /* position of its last use before it leaves                              */
     int    leave; /* last position at which it may still lie on the device                  */
     int    back;  /* first position at which its bytes are taken again                      */
     int    need;  /* position of the first use after its return                             */
@@ -41,7 +44,8 @@ typedef struct Schedule {
     int      *fetches;                    /* [n_transfers]: transfers in the order of need */
     int      *args;      int n_args;
     size_t   *live;      /* [n_runs]: bytes taken at each position, all static ones included  */
-    double    rerun_seconds, run_seconds;
+    double   *before;    /* [n_runs + 1]: seconds of the runs before each position            */
+    double    rerun_seconds, order_seconds; /* of re-runs; of first runs */
     size_t    host_bytes; /* for the transfers */
 
     /* What building needs; of no use to readers. */

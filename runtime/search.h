@@ -20,5 +20,11 @@ void baseline_fates(const Facts *f, TidePolicy policy, TideFate *fates);
 
 /* Is a fate allowed for tensor t, which has a choice? */
 bool fate_is_allowed(const Facts *f, int t, TideFate fate);
+/* The fate of tensor t where nothing asks for another: forced or kept. */
+TideFate fate_by_default(const Facts *f, int t);
+
+/* Number the layers of all choices by the outermost layer ("block7" of "block7/mlp") of their producers, in
+ * the order of the choices: layer[n_choices]. Returns how many layers there are. */
+int layers_of_choices(const Facts *f, int *layer);
 
 #endif

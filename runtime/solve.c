@@ -10,9 +10,10 @@
 
 enum {
     TIGHTEN_ROUNDS = 6,
-    EFFORT = 80,       /* evaluations to polish one search                               */
-    EFFORT_AGAIN = 30, /* the same, at a lower limit                                     */
+    EFFORT = 8000,       /* evaluations to polish one search                               */
+    EFFORT_AGAIN = 2000, /* the same, at a lower limit                                    */
 };
+static const double costless = 1e-4; /* seconds that placing may cost, in sections */
 
 static TideStatus no_memory(const Planner *pl)
 {
@@ -60,14 +61,14 @@ static TideStatus emitted_seconds(Planner *pl, double *seconds)
 }
 
 /* Place s->fates such that they fit the budget; s->found says whether that was found. Else s->height is the
- * lowest height seen, 0 if live bytes alone are too many. */
+ * lowest height seen, 0 if live bytes alone are too many. Lower limits only move the moments of transfers. */
 static TideStatus fit(Planner *pl, Solution *s)
 {
     GraphWork *w = &pl->work[0];
     size_t limit = pl->device_limit;
 
     s->found = false;
-    s->height = 0;
+    s->height = s->first_excess = 0;
     s->enough = pl->device_limit;
     for (int round = 0; round < TIGHTEN_ROUNDS && !s->found; round++) {
         Score score = evaluate(w->evaluator, s->fates, limit);
@@ -78,6 +79,7 @@ static TideStatus fit(Planner *pl, Solution *s)
         TRY(planner_apply(pl, s));
         if (!s->height || w->layout->height < s->height) s->height = w->layout->height;
         s->found = w->layout->height <= pl->device_limit;
+        if (round == 0 && !s->found) s->first_excess = w->layout->height - pl->device_limit;
         if (!w->evaluator->schedule->n_transfers) break; /* a lower limit changes nothing */
         if (!s->found) limit = score.peak - (w->layout->height - pl->device_limit);
     }
@@ -102,23 +104,23 @@ static bool may_win(Planner *pl, const Solution *best)
     return !best->found || evaluate_freely(pl->work[0].evaluator) < best->seconds;
 }
 
-/* Search from the fates of a baseline, at lower and lower limits of live bytes until the height fits. */
+/* Search from the fates of a baseline, at lower and lower limits of live bytes until the height fits with the
+ * moments that were found, so that placing costs no time. */
 static TideStatus search_from(Planner *pl, TidePolicy start, Solution *s, Solution *best)
 {
     GraphWork *w = &pl->work[0];
-    size_t limit = pl->device_limit, live = 0;
+    size_t limit = pl->device_limit;
 
     baseline_fates(w->facts, start, s->fates);
     for (int round = 0; round < TIGHTEN_ROUNDS; round++) {
         Question q = { w->evaluator, limit, pl->host_limit, round ? EFFORT_AGAIN : EFFORT };
         search_fates(&q, s->fates);
-        evaluate(w->evaluator, s->fates, limit);
+        Score score = evaluate(w->evaluator, s->fates, limit);
         if (!may_win(pl, best)) return TIDE_OK;
         TRY(fit(pl, s));
         take_faster(pl, s, best);
-        if (s->found || !s->height || s->live == live) return TIDE_OK;
-        live = s->live;
-        limit = s->live - (s->height - pl->device_limit);
+        if (!s->height || (s->found && s->seconds <= score.seconds * (1 + costless))) return TIDE_OK;
+        limit = (score.peak < limit ? score.peak : limit) - s->first_excess;
     }
     return TIDE_OK;
 }
@@ -141,7 +143,7 @@ static TideStatus solve_auto(Planner *pl, Solution *trial, Solution *best)
     static const TidePolicy starts[] = { TIDE_POLICY_KEEP, TIDE_POLICY_RECOMPUTE };
 
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
-        TRY(search_from(pl, starts[i], trial, best));
+        if (i == 0 || !best->found) TRY(search_from(pl, starts[i], trial, best));
         if (best->found && best->seconds <= pl->keep.seconds * (1 + 1e-12))
             return TIDE_OK; /* nothing is faster */
     }
@@ -209,7 +211,7 @@ static TideStatus find_candidates(Planner *pl, Candidates *c)
         baseline_fates(w->facts, (TidePolicy)p, fates);
         TRY(add_candidate(pl, c, fates));
         if (pl->budget.policy != TIDE_POLICY_AUTO || p < TIDE_POLICY_OFFLOAD) continue;
-        search_fates(&(Question){ w->evaluator, pl->bound, pl->host_limit, 0 }, fates);
+        search_fates(&(Question){ w->evaluator, pl->bound.bytes, pl->host_limit, 0 }, fates);
         TRY(add_candidate(pl, c, fates));
     }
     return TIDE_OK;
@@ -250,8 +252,7 @@ TideStatus planner_find_extremes(Planner *pl)
     TRY(planner_new_solution(pl, &pl->keep));
     TRY(planner_new_solution(pl, &pl->least));
     baseline_fates(w->facts, TIDE_POLICY_KEEP, pl->keep.fates);
-    size_t bound = least_bound(w->evaluator, pl->keep.fates);
-    if (bound > pl->bound) pl->bound = bound;
+    TRY(planner_note_bound(pl, 0));
     Score score = evaluate(w->evaluator, pl->keep.fates, SIZE_MAX);
     pl->keep.live_limit = SIZE_MAX;
     pl->keep.enough = score.peak + score.peak / SLACK;

@@ -54,7 +54,12 @@ typedef struct TideDeviceOptions {
 /* Open "cpu", "cuda" or "cuda:0". Also on failure *out is an object that holds
  * the message and wants tide_close(); it is NULL only without memory for that. */
 TideStatus tide_open(const char *device, TideDeviceOptions options, Tide **out);
+/* Open a device that is not here, only described by a file of tide_profile_save(): programs can be declared
+ * and planned for it, with its types, sizes and choices of algorithms, but nothing can be timed or run. */
+TideStatus tide_open_profile(const char *path, TideDeviceOptions options, Tide **out);
 void       tide_close(Tide *t);
+/* The device's name: "cpu", "cuda:0". Borrowed. */
+const char *tide_name_of(const Tide *t);
 
 /* The text of the last failure, never NULL; valid until the next call. */
 const char *tide_message(const Tide *t);
@@ -183,6 +188,9 @@ TideStatus tide_profile_save(const TideProgram *p, const TideProfile *f, const c
  * choices of algorithms in the file if it is of that kind and has those libraries; TIDE_BAD_FILE if they
  * contradict what was chosen or given before. */
 TideStatus tide_profile_load(const TideProgram *p, const char *path, TideProfile **out);
+/* Add to f what an older profile knows that f did not measure. TIDE_BAD_FILE if it is of another kind of
+ * device or other versions. */
+TideStatus tide_profile_merge(const TideProgram *p, TideProfile *f, const TideProfile *older);
 /* The profile of p scaled from that of another program: entries of equal ops and shapes are taken over. */
 TideStatus tide_profile_scale(const TideProgram *p, const TideProfile *from, TideProfile **out);
 /* Device bytes that a process takes outside its arena. */
@@ -207,8 +215,8 @@ typedef enum TidePolicy {
 } TidePolicy;
 
 /* Tie the planner's hands for activations of g whose name matches the pattern
- * (fnmatch, flags 0). Returns how many matched; -1 if one of them was already
- * forced to another fate. */
+ * (fnmatch, flags 0). Returns how many matched, those aside that have no choice,
+ * for backward does not read them; -1 if one was already forced to another fate. */
 int tide_force(TideGraph *g, const char *pattern, TideFate fate);
 
 /* Zero means: no limit. */
@@ -234,11 +242,14 @@ typedef struct TidePlanStats {
     TideTally fate[TIDE_FATE_COUNT];
     double    seconds, keep_seconds;     /* predicted; keep_seconds of keep-everything   */
     double    recompute_seconds, stall_seconds;
-    double    plan_seconds;              /* time that planning took                      */
+    double    bound_seconds;             /* no schedule takes less: bound_time.h        */
+    double    bound_lp_seconds;          /* no plan with one fate a tensor does; 0: not known */
+    double    plan_seconds;              /* time that planning took, the proof included  */
+    bool      checked;                   /* proven safe: by the planner, or after loading */
 } TidePlanStats;
 
-/* Plan every graph of a program; the first graph is the one whose activations
- * have fates. On TIDE_NO_PLAN the message names the least feasible budget found
+/* Plan every graph of a program and prove the plan; the first graph is the one whose
+ * activations have fates. On TIDE_NO_PLAN the message names the least feasible budget found
  * and what sets it, and *least (if not NULL) is that budget. */
 TideStatus    tide_plan_make(const TideProgram *p, const TideProfile *f, TideBudget b, TidePlan **out,
                              size_t *least);
@@ -253,7 +264,7 @@ TideStatus    tide_plan_least(const TideProgram *p, const TideProfile *f, TideBu
 TideStatus    tide_plan_sweep(const TideProgram *p, const TideProfile *f, const TideBudget *budgets, int n,
                               TidePlan **plans);
 /* Find the budget at which each decision of a plan would change, by planning for a few budgets around the
- * plan's own (ten at most), which b gives but for device_bytes. */
+ * plan's own (six at most), which b gives but for device_bytes. */
 TideStatus    tide_plan_find_flips(const TideProgram *p, const TideProfile *f, TideBudget b, TidePlan *plan);
 /* Prove a plan safe for this program, trusting nothing: see plan_check.c. */
 TideStatus    tide_plan_check(const TideProgram *p, const TidePlan *plan);
@@ -305,6 +316,11 @@ typedef struct TideRunStats {
     size_t bytes_out, bytes_in; /* copied between the arenas by the last section run */
 } TideRunStats;
 TideStatus tide_run_stats(TideRun *r, TideRunStats *out); /* waits */
+
+/* Time every node and copy of the next tide_step() of a graph, which is then issued anew where others are
+ * replayed; its results are the same. Makes now what timing needs, and does not let the device rest: after a
+ * rest it would be faster for a while. runtime/report/account.h writes the timeline. */
+TideStatus tide_run_trace(TideRun *r, int graph);
 
 /* For tests of races: wait this long, at random up to it, before every copy. */
 void tide_run_delay_copies(TideRun *r, double seconds, uint64_t seed);

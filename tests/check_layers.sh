@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 rules() {
     cat <<'RULES'
 runtime/plan_check*.[ch]  runtime/plan_check.h runtime/base.h runtime/graph.h runtime/plan.h
-runtime/place.[ch]        runtime/place.h runtime/base.h runtime/tide.h runtime/pool.h
+runtime/place*.[ch]       runtime/place*.h runtime/base.h runtime/tide.h runtime/pool.h
 runtime/tide.h
 runtime/base.h
 runtime/op.h              runtime/tide.h

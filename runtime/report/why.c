@@ -1,5 +1,6 @@
 /* why.c - one decision of a plan in a paragraph. */
 #include <math.h>
+#include "runtime/base.h"
 #include "runtime/report/account.h"
 #include "runtime/report/outline.h"
 

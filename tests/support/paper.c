@@ -26,7 +26,7 @@ int paper_tensor(Paper *pp, size_t bytes, TideKind kind)
 
     assert(t < PAPER_MOST);
     pp->tensors[t] = (CostTensor){ .name = pp->names[t],
-                                   .bytes = bytes,
+                                   .bytes = bytes, .moved = bytes,
                                    .kind = kind,
                                    .id = t,
                                    .producer = -1,
