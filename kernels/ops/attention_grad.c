@@ -35,9 +35,12 @@ static double flops(const Node *n, const Tensor *const *in, const Tensor *const 
     return 5.0 * batch * a->heads * a->head_dim * length * (length + 1);
 }
 
-const OpDesc op_attention_grad = {
-    .name = "attention_grad", .id = OP_attention_grad, .n_out = 1, .infer = infer, .flops = flops
-};
+const OpDesc op_attention_grad = { .name = "attention_grad",
+                                   .id = OP_attention_grad,
+                                   .n_out = 1,
+                                   .infer = infer,
+                                   .flops = flops,
+                                   .timed_bytes = offsetof(TideAttention, site) };
 
 TideTensor tide_attention_grad(TideGraph *g, TideTensor qkv, TideTensor o, TideTensor lse, TideTensor info,
                                TideTensor d_o, TideAttention a)

@@ -70,9 +70,13 @@ static double flops(const Node *n, const Tensor *const *in, const Tensor *const 
     return 2.0 * (double)count * (double)shape_elements(in[WEIGHT]->shape);
 }
 
-const OpDesc op_linear = {
-    .name = "linear", .id = OP_linear, .n_out = 1, .infer = infer, .grad = grad, .flops = flops
-};
+const OpDesc op_linear = { .name = "linear",
+                           .id = OP_linear,
+                           .n_out = 1,
+                           .infer = infer,
+                           .grad = grad,
+                           .flops = flops,
+                           .timed_bytes = sizeof(int64_t) };
 
 static TideTensor append(TideGraph *g, const TideTensor *in, BlockAttr attr)
 {

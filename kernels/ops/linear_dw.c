@@ -31,9 +31,12 @@ static double flops(const Node *n, const Tensor *const *in, const Tensor *const 
     return 2.0 * (double)count * (double)shape_width(in[0]->shape) * (double)shape_width(in[1]->shape);
 }
 
-const OpDesc op_linear_dw = {
-    .name = "linear_dw", .id = OP_linear_dw, .n_out = 2, .infer = infer, .flops = flops
-};
+const OpDesc op_linear_dw = { .name = "linear_dw",
+                              .id = OP_linear_dw,
+                              .n_out = 2,
+                              .infer = infer,
+                              .flops = flops,
+                              .timed_bytes = sizeof(int64_t) };
 
 /* The weight and bias must be those of the layer: their gradients have the shapes that x and dy
  * imply. */

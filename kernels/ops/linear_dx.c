@@ -33,10 +33,14 @@ static double flops(const Node *n, const Tensor *const *in, const Tensor *const 
     return 2.0 * (double)count * (double)shape_elements(in[1]->shape);
 }
 
-const OpDesc op_linear_dx = {
-    .name = "linear_dx", .id = OP_linear_dx, .n_out = 1, .infer = infer, .flops = flops
-};
+const OpDesc op_linear_dx = { .name = "linear_dx",
+                              .id = OP_linear_dx,
+                              .n_out = 1,
+                              .infer = infer,
+                              .flops = flops,
+                              .timed_bytes = sizeof(int64_t) };
 
+_Static_assert(offsetof(BlockAttr, rows) == 0 && offsetof(TideRows, count) == 0, "the count leads");
 _Static_assert(sizeof(BlockAttr) == sizeof(TideRows) + (1 + TIDE_MAX_DIMS) * sizeof(int64_t),
                "padding would be hashed");
 
