@@ -43,7 +43,8 @@ TideStatus cuda_time(Device *d, const CudaCandidate *c, double *seconds);
 
 /* Candidates that race for a place in the record, under the conditions of a step: all are enqueued
  * without a pause, so that the device is busy throughout, round after round, each for a burst of runs
- * behind a pass over memory that is not timed. run(what, i) enqueues candidate i; one that fails drops out. */
+ * behind a pass over memory that is not timed. run(what, i) enqueues candidate i; one that fails drops
+ * out. */
 typedef struct CudaRace {
     int n, rounds, burst;
     TideStatus (*run)(void *what, int i);
