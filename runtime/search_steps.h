@@ -18,6 +18,7 @@ typedef struct Search {
     TideFate *fates;        /* [n_tensors]: what is tried                                      */
     TideFate *best;         /* [n_tensors]: the best noted so far                              */
     Score     best_score;
+    double    bound_seconds; /* that no schedule beats; 0: not known                            */
     int      *layer;        /* [n_choices]: number of the outermost layer that makes the tensor */
     int       n_layers;
     int      *first_choice; /* [n_layers + 1]: of each layer; they stand in the order of layers */
@@ -47,7 +48,7 @@ bool  search_is_small(const Search *s, long most);
 /* Try them all. */
 void  search_all(Search *s);
 
-/* Improve s->best by small changes until none helps or s->until is reached. */
+/* Improve s->fates by small changes until none helps or s->until is reached. Notes the outcome. */
 void search_locally(Search *s);
 
 #endif
