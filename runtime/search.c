@@ -98,7 +98,7 @@ static void start_from(Search *s, const TideFate *fates)
     memcpy(s->fates, fates, (size_t)s->p->n_tensors * sizeof *s->fates);
 }
 
-static bool is_good(const Search *s)
+bool search_is_good(const Search *s)
 {
     return s->best_score.excess <= 0 && s->best_score.seconds <= s->bound_seconds * (1 + near_bound);
 }
@@ -115,7 +115,7 @@ static void improve(Search *s, int share)
  * prices of the copy lanes: what is hidden is not free, as others may need the lane more. */
 static void search_starts(Search *s, const TideFate *given)
 {
-    static const double prices[] = { 0.1, 1 };
+    static const double prices[] = { 0.1, 1, 1e3 };
     int n_prices = s->q->effort ? sizeof prices / sizeof *prices : 1;
 
     if (s->q->effort) {
@@ -124,7 +124,7 @@ static void search_starts(Search *s, const TideFate *given)
         if (s->best_score.excess > 0) search_shed(s, prices[0]);
         improve(s, 1);
     }
-    for (int i = 0; i < n_prices && !is_good(s); i++) {
+    for (int i = 0; i < n_prices && !search_is_good(s); i++) {
         start_from(s, given);
         search_shed(s, prices[i]);
         improve(s, n_prices);

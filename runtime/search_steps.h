@@ -36,6 +36,9 @@ bool  score_is_better(const Score *a, const Score *b);
 /* Remember s->fates, whose score this is, if nothing better is known. */
 void  search_note(Search *s, const Score *score);
 
+/* Does the best fit, and come so near the bound that no other start is needed? */
+bool  search_is_good(const Search *s);
+
 /* Try arrangements of the best mixture of ways, at less and less room until one fits. Notes what it tries. */
 void search_mixtures(Search *s);
 
