@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/io/out_file.h"
 
 enum { COLUMN_ID, COLUMN_LOWER, COLUMN_UPPER, COLUMN_SIZE, COLUMN_COUNT };
 static const char *const column_names[COLUMN_COUNT] = { "id", "lower", "upper", "size" };
@@ -222,13 +223,14 @@ int buffers_read(const Options *o, const char *path, BufferFile *b)
 
 int buffers_write(const Options *o, const BufferFile *b, const char *path)
 {
-    FILE *f = fopen(path, "w");
-    bool ok = f != NULL;
+    OutFile f;
+    bool ok = out_file_open(&f, path);
 
-    if (ok) ok = fprintf(f, "%s,offset\n", b->header) > 0;
-    for (int i = 0; ok && i < b->n; i++)
-        ok = fprintf(f, "%s,%lld\n", b->rows[i], (long long)b->offset[i]) > 0;
-    if (f) ok = fclose(f) == 0 && ok;
+    if (ok) {
+        fprintf(f.to, "%s,offset\n", b->header);
+        for (int i = 0; i < b->n; i++) fprintf(f.to, "%s,%lld\n", b->rows[i], (long long)b->offset[i]);
+        ok = out_file_close(&f);
+    }
     if (ok) return EXIT_DONE;
     refuse(o, "-o %s cannot be written: %s", path, strerror(errno));
     return EXIT_WORLD;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include "examples/commands.h"
 #include "examples/output.h"
+#include "runtime/base.h"
 #include "runtime/report/account.h"
 
 static json_t *device_json(const char *name, const char *versions, const TideMemory *m)

@@ -27,6 +27,32 @@ static int report(const Session *s)
     return EXIT_WORLD;
 }
 
+static bool is_there(const char *path)
+{
+    FILE *f = path ? fopen(path, "r") : NULL;
+    bool filled = f && fgetc(f) != EOF;
+
+    if (f) fclose(f);
+    return filled;
+}
+
+/* A file that is there keeps what it knows of other shapes, and its choices of algorithms hold here. */
+static int measure(Session *s)
+{
+    const char *path = s->options->output;
+    const TideProgram *p = s->program;
+    TideProfile *older = NULL;
+    TideStatus status = is_there(path) ? tide_profile_load(p, path, &older) : TIDE_OK;
+
+    if (status) return session_fail(s, status);
+    int rc = world(s, session_measure(p, &s->profile));
+    if (!rc && older) status = tide_profile_merge(p, s->profile, older);
+    if (status) rc = session_fail(s, status);
+    if (!rc && path) rc = world(s, tide_profile_save(p, s->profile, path));
+    tide_profile_free(older);
+    return rc;
+}
+
 int cmd_profile(const Options *o)
 {
     Session s;
@@ -34,8 +60,7 @@ int cmd_profile(const Options *o)
 
     if (rc) return rc;
     rc = session_open(o, &s);
-    if (!rc) rc = world(&s, session_measure(&s));
-    if (!rc && o->output) rc = world(&s, tide_profile_save(s.model->program, s.profile, o->output));
+    if (!rc) rc = measure(&s);
     if (!rc) rc = report(&s);
     session_close(&s);
     return rc;

@@ -11,6 +11,7 @@
 #include "examples/progress.h"
 #include "examples/report.h"
 #include "examples/verify.h"
+#include "runtime/base.h"
 #include "runtime/report/account.h"
 
 /* A run under way and what its summary will say. */
@@ -23,10 +24,13 @@ typedef struct Train {
     unsigned char *reference; /* gradients of step 1 under the reference plan; NULL: no --verify */
     const char *reference_policy;
     int64_t done; /* steps */
-    double loss, val_loss, mark;
-    double *seconds; /* [n_seconds]: of each step after the first */
+    double loss, val_loss, mark, looked;
+    double next_scale; /* of the loss; 0: no loss scaling */
+    int64_t skipped;   /* steps, for their gradients overflowed */
+    double *seconds;   /* [n_seconds]: of each step after the first */
     size_t n_seconds, room, process_bytes, bytes_out, bytes_in, arena_bytes;
     uint64_t grads_hash, weights_hash;
+    LaneTimes lanes; /* of the traced step, if there is one */
     char *sample;
 } Train;
 
@@ -65,12 +69,9 @@ static int check_options(const Options *o)
     int rc = EXIT_DONE;
 
     if (!o->data) return refuse(o, "--data is missing: give a text file to learn from");
-    if (o->dtype && !strcmp(o->dtype, "f16"))
-        return refuse(o,
-                      "--dtype f16: gradients in f16 underflow without loss scaling, which is not there yet; "
-                      "train in bf16 on a GPU, or in f32");
     if (o->min_lr > o->lr) return refuse(o, "--min-lr %g is above --lr %g", o->min_lr, o->lr);
     rc = check_writable(o, "--dump", o->dump);
+    if (!rc) rc = check_writable(o, "--trace", o->trace);
     return rc ? rc : check_writable(o, "--metrics", o->metrics);
 }
 
@@ -129,6 +130,8 @@ static int prepare(Train *t)
     }
     if (t->o->verify) status = verify_reference(s, t->text, &t->reference, &t->reference_policy);
     if (!status) status = trainer_new(s, s->plan, t->text, &t->trainer);
+    /* A step late enough to be like those that follow. */
+    if (t->o->trace) t->trainer.trace_step = t->o->steps > 9 ? 9 : t->o->steps - 1;
     if (status) return session_fail(s, status);
     if (t->o->dump) rc = world(t, tide_plan_save(s->model->program, s->plan, t->o->dump));
     if (rc) return rc;
@@ -176,35 +179,54 @@ static int remember_seconds(Train *t, double seconds)
 
 static int refuse_not_finite(const Train *t, int64_t step, const StepResult *r)
 {
-    refuse(t->o,
-           "step %lld: the loss is %g and the gradient norm %g; training stopped. Lower --lr (%g), lengthen "
-           "--warmup, or set --clip",
-           (long long)step + 1, r->loss, r->norm, t->o->lr);
+    char scale[64] = "";
+
+    if (r->loss_scale > 0) snprintf(scale, sizeof scale, " at a loss scale of %g", r->loss_scale);
+    refuse(
+        t->o,
+        "step %lld: the loss is %g and the gradient norm %g%s; training stopped. Lower --lr (%g), lengthen "
+        "--warmup, or set --clip",
+        (long long)step + 1, r->loss, r->norm, scale, t->o->lr);
     return EXIT_NOT_FINITE;
+}
+
+/* Asking takes up to a millisecond, and no step allocates: now and then is enough. */
+static int look_at_memory(Train *t)
+{
+    TideMemory memory = { 0 };
+    int rc = EXIT_DONE;
+
+    if (t->process_bytes && now() - t->looked < 0.1) return EXIT_DONE;
+    rc = world(t, tide_memory(t->session.tide, &memory));
+    if (memory.process > t->process_bytes) t->process_bytes = memory.process;
+    t->looked = now();
+    return rc;
 }
 
 /* Take in the result of a step that was enqueued; previous: a newer one is at work. */
 static int finish(Train *t, int64_t step, bool previous)
 {
     StepResult result;
-    TideMemory memory = { 0 };
     int rc = world(t, trainer_result(&t->trainer, step, previous, &result));
 
-    if (!rc) rc = world(t, tide_memory(t->session.tide, &memory));
+    if (!rc) rc = look_at_memory(t);
     if (rc) return rc;
     double end = now();
     StepRecord record = { .step = step + 1,
                           .tokens = t->trainer.valid[step & 1],
                           .loss = result.loss,
-                          .lr = learning_rate(t->o, step),
+                          .lr = result.lr,
                           .norm = result.norm,
+                          .loss_scale = result.loss_scale > 0 ? result.loss_scale : NAN,
+                          .skipped = result.skipped,
                           .seconds = end - t->mark,
-                          .process_bytes = memory.process,
+                          .process_bytes = t->process_bytes,
                           .host_bytes = t->session.stats.host_bytes };
     t->mark = end;
     t->done = step + 1;
     t->loss = result.loss;
-    if (memory.process > t->process_bytes) t->process_bytes = memory.process;
+    t->next_scale = result.next_scale;
+    t->skipped = result.skipped;
     if (step > 0 && remember_seconds(t, record.seconds))
         return world(t, tide_fail(t->session.tide, TIDE_NO_MEMORY, "no memory for the times of %lld steps",
                                   (long long)step));
@@ -309,6 +331,15 @@ static int64_t tokens_per_step(const Train *t)
            (int64_t)(tide_tensor_bytes(t->session.model->program, t->session.model->targets) / 4);
 }
 
+/* NULL (null in JSON): nothing was traced. */
+static json_t *lanes_json(const Train *t)
+{
+    if (!t->o->trace) return json_null();
+    json_t *j = json_pack("{s:f}", "seconds", t->lanes.seconds);
+    for (int l = 0; l < LANE_COUNT; l++) json_object_set_new(j, lane_names[l], json_number(t->lanes.busy[l]));
+    return j;
+}
+
 static json_t *summary_json(const Train *t, double median)
 {
     const Session *s = &t->session;
@@ -320,6 +351,8 @@ static json_t *summary_json(const Train *t, double median)
 
     json_object_set_new(j, "loss", json_number(t->loss));
     json_object_set_new(j, "val_loss", json_number(t->val_loss));
+    json_object_set_new(j, "loss_scale", t->next_scale > 0 ? json_number(t->next_scale) : json_null());
+    json_object_set_new(j, "skipped_steps", json_integer((json_int_t)t->skipped));
     json_object_set_new(j, "tokens_per_second", json_number((double)tokens_per_step(t) / median));
     json_object_set_new(j, "mfu", json_null()); /* the peak of a CPU is not known */
     json_object_set_new(j, "step_seconds", json_number(median));
@@ -336,6 +369,7 @@ static json_t *summary_json(const Train *t, double median)
     json_object_set_new(j, "bytes_in", json_integer((json_int_t)t->bytes_in));
     json_object_set_new(j, "grads_hash", json_hash(t->grads_hash));
     json_object_set_new(j, "weights_hash", json_hash(t->weights_hash));
+    json_object_set_new(j, "traced_micro_step", lanes_json(t));
     json_object_set_new(j, "verified", json_boolean(t->reference != NULL));
     json_object_set_new(j, "sample", t->sample ? json_string(t->sample) : json_null());
     return j;
@@ -352,10 +386,17 @@ static void print_summary(const Train *t, double median)
     if (isfinite(median))
         printf("\nstep %.2f ms (median; predicted %.2f ms), %.0f tokens/s", median * 1e3,
                step_seconds(s) * 1e3, (double)tokens_per_step(t) / median);
+    if (t->next_scale > 0)
+        printf("\nloss scale %g, %lld steps skipped", t->next_scale, (long long)t->skipped);
     printf("\narena %s predicted, %s touched; device memory of the process %s; keeping everything would take "
            "%s\n",
            bytes_text(s->stats.device_bytes, arena), bytes_text(t->arena_bytes, touched),
            bytes_text(t->process_bytes, process), bytes_text(s->fixed_bytes + s->stats.keep_bytes, keep));
+    if (t->o->trace)
+        printf("traced micro-step %.2f ms; at work: %s %.2f ms, %s %.2f ms, %s %.2f ms\n",
+               t->lanes.seconds * 1e3, lane_names[LANE_COMPUTE], t->lanes.busy[LANE_COMPUTE] * 1e3,
+               lane_names[LANE_OUT], t->lanes.busy[LANE_OUT] * 1e3, lane_names[LANE_IN],
+               t->lanes.busy[LANE_IN] * 1e3);
     printf("resident on the host %s\ngradients of step 1: %016llx   weights: %016llx\n",
            bytes_text(resident_bytes(), rss), (unsigned long long)t->grads_hash,
            (unsigned long long)t->weights_hash);
@@ -373,11 +414,21 @@ static void warn_if_over(const Train *t)
                 t->process_bytes, bytes_text(t->process_bytes, took), budget, bytes_text(budget, has));
 }
 
+/* Nothing to save if an interrupt came before that step. */
+static int save_trace(Train *t)
+{
+    if (!t->o->trace || t->done <= t->trainer.trace_step) return EXIT_DONE;
+    int rc = world(t, trace_lane_times(t->trainer.run, tide_graph_index(t->session.model->micro), &t->lanes));
+
+    return rc ? rc : world(t, trace_save_run(t->trainer.run, t->o->trace));
+}
+
 static int summarize(Train *t)
 {
     TideRunStats stats;
     int rc = world(t, trainer_hash(&t->trainer, false, &t->weights_hash));
 
+    if (!rc) rc = save_trace(t);
     if (!rc) rc = world(t, tide_run_stats(t->trainer.run, &stats));
     if (rc) return rc;
     t->arena_bytes = stats.arena_bytes;

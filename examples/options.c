@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum OptionKind { FLAG, INTEGER, NUMBER, TEXT, SIZE, FORCE } OptionKind;
+typedef enum OptionKind { FLAG, INTEGER, NUMBER, TEXT, SIZE, FORCE, BATCH } OptionKind;
 
 /* An option: where its value goes and what values are possible. */
 typedef struct Option {
@@ -23,11 +23,15 @@ typedef struct Option {
     const char *choices; /* TEXT: space-separated words; NULL: anything */
 } Option;
 
-enum { PLANS = CMD_TRAIN | CMD_PLAN, MODELS = PLANS | CMD_PROFILE, ALL = MODELS | CMD_PLACE | CMD_DEVICES };
+enum {
+    PLANS = CMD_TRAIN | CMD_PLAN,
+    MODELS = PLANS | CMD_PROFILE,
+    ALL = MODELS | CMD_PLACE | CMD_DEVICES | CMD_EXPLAIN | CMD_DIFF
+};
 
 // clang-format off
 static const Option options[] = {
-    { "--model", "NAME", "preset to start from; `--model list` prints them",
+    { "--model", "NAME", "preset to start from; `--model list` prints them; plan: or a graph FILE.json",
       MODELS, TEXT, offsetof(Options, model), 0, 0, NULL },
     { "--layers", "N", "number of blocks", MODELS, INTEGER, offsetof(Options, layers), 1, 4096, NULL },
     { "--width", "N", "channels", MODELS, INTEGER, offsetof(Options, width), 1, 1 << 20, NULL },
@@ -35,8 +39,8 @@ static const Option options[] = {
     { "--kv-heads", "N", "key and value heads", MODELS, INTEGER, offsetof(Options, kv_heads), 1, 4096, NULL },
     { "--seq", "N", "positions of a sequence (the context)",
       MODELS, INTEGER, offsetof(Options, seq), 1, 1 << 20, NULL },
-    { "--batch", "N", "sequences of a micro-step",
-      MODELS, INTEGER, offsetof(Options, batch), 1, 1 << 20, NULL },
+    { "--batch", "N", "sequences of a micro-step; train, plan: or auto, the most that fit the budget",
+      MODELS, BATCH, offsetof(Options, batch), 1, 1 << 20, NULL },
     { "--vocab", "N", "size of the vocabulary", MODELS, INTEGER, offsetof(Options, vocab), 1, 1 << 24, NULL },
     { "--dropout", "P", "of embeddings and residuals, 0 to below 1",
       MODELS, NUMBER, offsetof(Options, dropout), 0, 0.999999, NULL },
@@ -63,16 +67,22 @@ static const Option options[] = {
       MODELS, TEXT, offsetof(Options, state_dtype), 0, 0, "f32 bf16" },
     { "--master", "TYPE", "f32 (default) or none: no f32 copy of narrow parameters, stochastic rounding",
       MODELS, TEXT, offsetof(Options, master), 0, 0, "f32 none" },
+    { "--loss-scale", "X", "first scale of dynamic loss scaling (default: 65536 in f16, else no scaling)",
+      MODELS, NUMBER, offsetof(Options, loss_scale), 1, 3e38, NULL },
+    { "--scale-interval", "N", "steps without overflow after which the scale doubles (default 2000)",
+      MODELS, INTEGER, offsetof(Options, scale_interval), 1, 1 << 30, NULL },
     { "--tf32", NULL, "GPU: f32 products with 10 bits of each factor, on tensor cores",
       MODELS, FLAG, offsetof(Options, tf32), 0, 0, NULL },
     { "--no-graph", NULL, "GPU: issue each step instead of replaying a captured one",
       MODELS, FLAG, offsetof(Options, no_graph), 0, 0, NULL },
-    { "--no-pin", NULL, "GPU: host memory is not page-locked",
+    { "--no-pin", NULL, "GPU: host memory is not page-locked; copies are several times slower",
       MODELS, FLAG, offsetof(Options, no_pin), 0, 0, NULL },
     { "--budget", "SIZE", "most device memory: 6GiB, 512MiB, bytes, 40% of what is free to choose, or least",
       PLANS, SIZE, offsetof(Options, budget), 0, 0, NULL },
     { "--host-budget", "SIZE", "most pinned host memory; 0: offload nothing",
       PLANS, SIZE, offsetof(Options, host_budget), 0, 0, NULL },
+    { "--no-recompute", NULL, "recompute nothing: keep or offload",
+      PLANS, FLAG, offsetof(Options, no_recompute), 0, 0, NULL },
     { "--policy", "NAME", "auto, keep, recompute, sqrt, offload or offload-inputs",
       PLANS, TEXT, offsetof(Options, policy), 0, 0, "auto keep recompute sqrt offload offload-inputs" },
     { "--force", "FATE:GLOB",
@@ -80,12 +90,22 @@ static const Option options[] = {
       PLANS, FORCE, offsetof(Options, force), 0, 0, NULL },
     { "--profile", "FILE", "plan with these times instead of measuring; the word guess: estimate them",
       PLANS, TEXT, offsetof(Options, profile), 0, 0, NULL },
-    { "--link", "GBPS", "cpu device: slow each copy lane to this many 1e9 bytes/s",
+    { "--link", "GBPS", "cpu device, graph file: copies of this many 1e9 bytes/s each way",
       MODELS, NUMBER, offsetof(Options, link), 1e-6, 1e6, NULL },
     { "--plan", "FILE", "use this plan", PLANS, TEXT, offsetof(Options, plan), 0, 0, NULL },
     { "--dump", "FILE", "save the plan", PLANS, TEXT, offsetof(Options, dump), 0, 0, NULL },
     { "--trace", "FILE", "predicted timeline as a Chrome trace (opens in Perfetto)",
       CMD_PLAN, TEXT, offsetof(Options, trace), 0, 0, NULL },
+    { "--trace", "FILE", "measured timeline of one step as a Chrome trace (opens in Perfetto)",
+      CMD_TRAIN, TEXT, offsetof(Options, trace), 0, 0, NULL },
+    { "--graph", "FILE", "write the graph of a micro-step with its costs, which --model reads",
+      CMD_PLAN, TEXT, offsetof(Options, graph), 0, 0, NULL },
+    { "--dot", "FILE", "write the graph of a micro-step and its fates for Graphviz",
+      CMD_PLAN, TEXT, offsetof(Options, dot), 0, 0, NULL },
+    { "--curve", "N", "plan for N budgets from the least to keeping everything: step time against budget",
+      CMD_PLAN, INTEGER, offsetof(Options, curve), 2, 10000, NULL },
+    { "--csv", "FILE", "write the curve as a table",
+      CMD_PLAN, TEXT, offsetof(Options, csv), 0, 0, NULL },
     { "--list", NULL, "print the plan, one step a line",
       CMD_PLAN, FLAG, offsetof(Options, list), 0, 0, NULL },
     { "--data", "FILE", "text to learn from; its bytes are the tokens",
@@ -128,7 +148,7 @@ static const Option options[] = {
       CMD_PLACE, NUMBER, offsetof(Options, seconds), 0, 1e6, NULL },
     { "-o", "FILE", "write the input's columns and an offset",
       CMD_PLACE, TEXT, offsetof(Options, output), 0, 0, NULL },
-    { "-o", "FILE", "save the profile, for planning elsewhere; default: print a table",
+    { "-o", "FILE", "add to this profile, for planning elsewhere; default: print a table",
       CMD_PROFILE, TEXT, offsetof(Options, output), 0, 0, NULL },
     { "--quiet", NULL, "no progress", ALL, FLAG, offsetof(Options, quiet), 0, 0, NULL },
     { "--json", NULL, "one JSON document on stdout, progress on stderr",
@@ -141,14 +161,20 @@ enum { N_OPTIONS = sizeof options / sizeof *options };
 static const struct {
     Command command;
     const char *name, *usage, *what;
+    int operands; /* words that are no options */
 } commands[] = {
-    { CMD_TRAIN, "train", "tide train --model NAME --data FILE [options]", "Train a model inside a budget." },
-    { CMD_PLAN, "plan", "tide plan --model NAME [options]", "Make a plan, print it, save it; no training." },
+    { CMD_TRAIN, "train", "tide train --model NAME --data FILE [options]", "Train a model inside a budget.",
+      0 },
+    { CMD_PLAN, "plan", "tide plan --model NAME [options]", "Make a plan, print it, save it; no training.",
+      0 },
     { CMD_PROFILE, "profile", "tide profile --model NAME [-o FILE] [options]",
-      "Time the operations of a model and the copies of a device." },
+      "Time the operations of a model and the copies of a device.", 0 },
+    { CMD_EXPLAIN, "explain", "tide explain PLAN TENSOR [--json]",
+      "Say why a saved plan keeps, recomputes or offloads a tensor, and what would change it.", 2 },
+    { CMD_DIFF, "diff", "tide diff A B [--json]", "Say what two saved plans decide differently.", 2 },
     { CMD_PLACE, "place", "tide place buffers.csv --capacity N [options]",
-      "Give a list of buffers (columns id, lower, upper, size) offsets that do not overlap." },
-    { CMD_DEVICES, "devices", "tide devices [options]", "Say what this machine offers." },
+      "Give a list of buffers (columns id, lower, upper, size) offsets that do not overlap.", 1 },
+    { CMD_DEVICES, "devices", "tide devices [options]", "Say what this machine offers.", 0 },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -283,7 +309,7 @@ static bool is_choice(const char *choices, const char *word)
 
 static int set_number(const Option *option, const char *text, Options *o)
 {
-    bool whole = option->kind == INTEGER;
+    bool whole = option->kind == INTEGER || option->kind == BATCH;
     char *end = NULL;
     int64_t integer = 0;
     double number;
@@ -319,6 +345,15 @@ static int set_size(const Option *option, const char *text, Options *o)
     return EXIT_DONE;
 }
 
+static int set_batch(const Option *option, const char *text, Options *o)
+{
+    o->batch_auto = !strcmp(text, "auto");
+    if (!o->batch_auto) return set_number(option, text, o);
+    if (o->command & PLANS) return EXIT_DONE;
+    return refuse(o, "--batch auto is for commands with a budget; tide %s has none",
+                  command_name(o->command));
+}
+
 static int set_force(const char *text, Options *o)
 {
     const char *colon = strchr(text, ':');
@@ -349,6 +384,7 @@ static int set_value(const Option *option, const char *text, Options *o)
     case NUMBER: return set_number(option, text, o);
     case TEXT: return set_text(option, text, o);
     case SIZE: return set_size(option, text, o);
+    case BATCH: return set_batch(option, text, o);
     case FORCE: return set_force(text, o);
     }
     return EXIT_DONE;
@@ -405,6 +441,22 @@ static Options defaults(Command command)
                       .schedule = "cosine" };
 }
 
+/* Take a word that is no option. */
+static int take_operand(const char *word, Options *o)
+{
+    int most = 0;
+
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (commands[i].command == o->command) most = commands[i].operands;
+    if (!most) return refuse(o, "'%s' is no option; options begin with --", word);
+    if (!o->operand) return o->operand = word, EXIT_DONE;
+    if (most == 1) return refuse(o, "one file at a time, not %s and %s", o->operand, word);
+    if (o->operand2)
+        return refuse(o, "'%s' is one word too many after %s and %s", word, o->operand, o->operand2);
+    o->operand2 = word;
+    return EXIT_DONE;
+}
+
 int options_parse(Command command, int argc, char **argv, Options *out)
 {
     int rc = EXIT_DONE;
@@ -413,12 +465,8 @@ int options_parse(Command command, int argc, char **argv, Options *out)
     for (int i = 0; i < argc && !rc; i++) {
         if (argv[i][0] == '-' && argv[i][1])
             rc = take_option(argc, argv, &i, out);
-        else if (command != CMD_PLACE)
-            rc = refuse(out, "'%s' is no option; options begin with --", argv[i]);
-        else if (out->operand)
-            rc = refuse(out, "one file at a time, not %s and %s", out->operand, argv[i]);
         else
-            out->operand = argv[i];
+            rc = take_operand(argv[i], out);
     }
     return rc;
 }

@@ -24,7 +24,9 @@ typedef enum Command {
     CMD_PLAN = 2,
     CMD_PLACE = 4,
     CMD_DEVICES = 8,
-    CMD_PROFILE = 16
+    CMD_PROFILE = 16,
+    CMD_EXPLAIN = 32,
+    CMD_DIFF = 64
 } Command;
 
 typedef enum SizeKind { SIZE_DEFAULT, SIZE_BYTES, SIZE_PERCENT, SIZE_LEAST } SizeKind;
@@ -43,12 +45,14 @@ typedef struct Options {
     /* model */
     const char *model, *gelu;
     int64_t layers, width, heads, kv_heads, seq, batch, vocab, loss_chunk, mlp_block, attn_block, accum;
-    double dropout, attn_dropout;
-    bool no_bias;
+    int64_t scale_interval;
+    double dropout, attn_dropout, loss_scale;
+    bool no_bias, batch_auto;
     /* device and plan */
     const char *device, *dtype, *grad_dtype, *state_dtype, *master;
-    bool tf32, no_graph, no_pin;
-    const char *policy, *profile, *plan, *dump, *trace;
+    bool tf32, no_graph, no_pin, no_recompute;
+    const char *policy, *profile, *plan, *dump, *trace, *graph, *csv, *dot;
+    int64_t curve; /* points */
     const char *force[MAX_FORCES];
     int n_forces;
     Size budget, host_budget;
@@ -59,8 +63,8 @@ typedef struct Options {
     int64_t steps, warmup, eval_every, eval_batches, sample, sample_every, seed;
     double lr, min_lr, weight_decay, beta1, beta2, clip, temperature;
     bool verify;
-    /* place and profile */
-    const char *operand, *output;
+    /* place, profile, explain and diff */
+    const char *operand, *operand2, *output; /* words that are no options */
     Size capacity;
     double seconds;
     /* all */

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "examples/output.h"
+#include "runtime/base.h"
 #include "runtime/report/account.h"
 
 enum { PLAIN_LINES = 20 }; /* of a whole run, where there is no terminal */
@@ -69,8 +70,9 @@ static void print_step(Progress *p, const StepRecord *r)
 static bool write_metrics(FILE *to, const StepRecord *r)
 {
     json_t *j =
-        json_pack("{s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:I, s:I, s:n}", "step", (json_int_t)r->step, "loss",
-                  json_number(r->loss), "lr", json_number(r->lr), "grad_norm", json_number(r->norm), "tokens",
+        json_pack("{s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:n}", "step", (json_int_t)r->step,
+                  "loss", json_number(r->loss), "lr", json_number(r->lr), "grad_norm", json_number(r->norm),
+                  "loss_scale", json_number(r->loss_scale), "skipped", (json_int_t)r->skipped, "tokens",
                   (json_int_t)r->tokens, "seconds", json_number(r->seconds), "tokens_per_second",
                   json_number((double)r->tokens / r->seconds), "process_bytes", (json_int_t)r->process_bytes,
                   "host_bytes", (json_int_t)r->host_bytes, "stall_seconds");

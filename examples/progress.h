@@ -10,6 +10,8 @@ typedef struct StepRecord {
     int64_t step; /* counted from 1 */
     int64_t tokens;
     double loss, lr, norm, seconds;
+    double loss_scale; /* NaN: no loss scaling */
+    int64_t skipped;   /* steps so far         */
     size_t process_bytes, host_bytes;
 } StepRecord;
 

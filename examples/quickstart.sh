@@ -37,19 +37,25 @@ fi
 
 model=(--model gpt-char --no-bias --gelu erf)
 plan=build/quickstart-plan.json
-echo "== learning from $text"
-build/tide train "${model[@]}" --budget 40% --data "$text" --steps 1000 --lr 1e-3 --warmup 50 --min-lr 1e-4 \
-    --beta2 0.99 --eval-every 250 --sample 400 --dump "$plan" "$@"
 
 # The plan belongs to a model and a device, so options that change those are passed on.
 changes=()
 for ((i = 1; i < $#; i++)); do
     case ${!i} in
-    --device | --batch | --seq | --layers | --width | --heads | --accum | --link | --dropout)
+    --device | --dtype | --batch | --seq | --layers | --width | --heads | --accum | --link | --dropout)
         next=$((i + 1))
         changes+=("${!i}" "${!next}") ;;
     esac
 done
+
+# On a GPU one product of matrices may work in more than that share of so small a model.
+budget=40% code=0
+build/tide plan "${model[@]}" "${changes[@]}" --profile guess --budget $budget >/dev/null 2>&1 || code=$?
+[ $code -ne 3 ] || budget=least
+
+echo "== learning from $text in a budget of $budget"
+build/tide train "${model[@]}" --budget $budget --data "$text" --steps 1000 --lr 1e-3 --warmup 50 --min-lr 1e-4 \
+    --beta2 0.99 --eval-every 250 --sample 400 --dump "$plan" "$@"
 echo
 echo "== the plan that it followed ($plan)"
 build/tide plan "${model[@]}" --plan "$plan" "${changes[@]}"

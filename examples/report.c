@@ -2,21 +2,27 @@
 #include "examples/report.h"
 
 #include <inttypes.h>
+#include "runtime/base.h"
 #include "runtime/report/account.h"
 
-static double update_seconds(const Session *s)
+static double update_seconds(const Session *s, const TidePlan *plan)
 {
-    return section_seconds(s->plan, tide_graph_index(s->model->update));
+    return s->model ? section_seconds(plan, tide_graph_index(s->model->update)) : 0;
+}
+
+double plan_step_seconds(const Session *s, const TidePlan *plan)
+{
+    return session_accum(s) * tide_plan_stats(plan).seconds + update_seconds(s, plan);
 }
 
 double step_seconds(const Session *s)
 {
-    return s->model->config.accum * s->stats.seconds + update_seconds(s);
+    return plan_step_seconds(s, s->plan);
 }
 
 double keep_step_seconds(const Session *s)
 {
-    return s->model->config.accum * s->stats.keep_seconds + update_seconds(s);
+    return session_accum(s) * s->stats.keep_seconds + update_seconds(s, s->plan);
 }
 
 static json_t *json_bytes(size_t bytes)
@@ -61,7 +67,7 @@ static void add_bound(const Session *s, json_t *j, double micro, const char *sec
 
 static void add_times(const Session *s, json_t *j)
 {
-    int accum = s->model->config.accum;
+    int accum = session_accum(s);
 
     json_object_set_new(j, "step_seconds", json_number(step_seconds(s)));
     json_object_set_new(j, "keep_seconds", json_number(keep_step_seconds(s)));
@@ -73,34 +79,55 @@ static void add_times(const Session *s, json_t *j)
     json_object_set_new(j, "bytes_in", json_bytes((size_t)accum * s->stats.bytes_in));
 }
 
+/* What a graph file does not know is null. */
+static json_t *model_json(const Session *s)
+{
+    const ModelConfig *c = s->model ? &s->model->config : NULL;
+
+    if (!c)
+        return json_pack("{s:s, s:n, s:n, s:i, s:n, s:n}", "model", tide_graph_name(s->micro), "batch", "seq",
+                         "accum", 1, "dtype", "parameters");
+    return json_pack("{s:s, s:i, s:i, s:i, s:s, s:I}", "model", c->name, "batch", c->batch, "seq", c->seq,
+                     "accum", c->accum, "dtype", type_name(c->dtype), "parameters",
+                     (json_int_t)model_parameters(s->model));
+}
+
 json_t *plan_json(const Session *s)
 {
-    const ModelConfig *c = &s->model->config;
-    json_t *j = json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:s}", "model", c->name, "batch", c->batch, "seq",
-                          c->seq, "accum", c->accum, "dtype", type_name(c->dtype), "device", s->device,
-                          "policy", policy_names[s->plan->policy]);
+    json_t *j = model_json(s);
 
     if (!j) return NULL;
-    json_object_set_new(j, "parameters", json_integer(model_parameters(s->model)));
+    json_object_set_new(j, "device", json_string(s->device));
+    json_object_set_new(j, "policy", json_string(policy_names[s->plan->policy]));
     add_bytes(s, j);
     add_times(s, j);
     json_object_set_new(j, "kept", tally_json(s->stats.fate[TIDE_KEEP]));
     json_object_set_new(j, "recomputed", tally_json(s->stats.fate[TIDE_RECOMPUTE]));
     json_object_set_new(j, "offloaded", tally_json(s->stats.fate[TIDE_OFFLOAD]));
     json_object_set_new(j, "plan_seconds", json_number(s->stats.plan_seconds));
-    json_object_set_new(j, "checked", json_boolean(s->checked));
+    json_object_set_new(j, "checked", json_boolean(s->stats.checked));
     json_object_set_new(j, "numerics", json_hash(s->plan->numerics_hash));
     return j;
 }
 
-void plan_headline(const Session *s, FILE *to)
+static void model_headline(const Session *s, FILE *to)
 {
-    const ModelConfig *c = &s->model->config;
-    char budget[BYTES_TEXT], arena[BYTES_TEXT], host[BYTES_TEXT];
+    const ModelConfig *c = s->model ? &s->model->config : NULL;
 
+    if (!c) {
+        fprintf(to, "%s, a graph with its costs from %s\n", tide_graph_name(s->micro), s->options->model);
+        return;
+    }
     fprintf(to, "%s: %d layers, width %d, %d heads, %" PRId64 " parameters; batch %d of %d, %s, on %s\n",
             c->name, c->layers, c->width, c->heads, model_parameters(s->model), c->batch, c->seq,
             type_name(c->dtype), s->device);
+}
+
+void plan_headline(const Session *s, FILE *to)
+{
+    char budget[BYTES_TEXT], arena[BYTES_TEXT], host[BYTES_TEXT];
+
+    model_headline(s, to);
     if (s->budget_bytes)
         fprintf(to, "budget %s (%s)", bytes_text(s->budget_bytes, budget),
                 s->options->budget.text ? s->options->budget.text : "what is free, less a margin");
@@ -138,7 +165,7 @@ void plan_summary(const Session *s, FILE *to)
     const TidePlanStats *t = &s->stats;
     double keep = keep_step_seconds(s), step = step_seconds(s);
     char a[BYTES_TEXT], b[BYTES_TEXT];
-    int accum = s->model->config.accum;
+    int accum = session_accum(s);
 
     print_tally(s, TIDE_KEEP, "activations kept", to);
     print_tally(s, TIDE_RECOMPUTE, ", recomputed", to);

@@ -8,6 +8,7 @@
 /* A step is all micro-steps of an update and the update; the statistics of a plan are those of one
  * micro-step. */
 double step_seconds(const Session *s);
+double plan_step_seconds(const Session *s, const TidePlan *plan);
 double keep_step_seconds(const Session *s);
 
 /* Everything that `tide plan --json` says. A new reference. */

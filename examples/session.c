@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "examples/batch.h"
 #include "runtime/base.h"
 #include "runtime/report/account.h"
 
@@ -16,21 +17,65 @@ int session_fail(const Session *s, TideStatus status)
 
 /* ---- device and model --------------------------------------------------------- */
 
-static int open_named(Session *s, const char *device)
+static TideDeviceOptions device_options(const Options *o)
 {
-    const Options *o = s->options;
-    TideDeviceOptions options = {
+    return (TideDeviceOptions){
         .link_bytes_per_second = o->link * 1e9, .no_pin = o->no_pin, .no_graph = o->no_graph, .tf32 = o->tf32
     };
+}
 
+static int open_named(Session *s, const char *device)
+{
     snprintf(s->device, sizeof s->device, "%s", device);
-    return tide_open(device, options, &s->tide) ? EXIT_BAD_INPUT : EXIT_DONE;
+    return tide_open(device, device_options(s->options), &s->tide) ? EXIT_BAD_INPUT : EXIT_DONE;
+}
+
+static bool same_kind(const char *a, const char *b)
+{
+    size_t n = strcspn(a, ":");
+
+    return n == strcspn(b, ":") && strncmp(a, b, n) == 0;
+}
+
+/* A profile says of which device it is. That one is used if it is here, else planning makes do with what the
+ * profile says of it. */
+static int open_described(Session *s, Tide *described)
+{
+    const Options *o = s->options;
+    bool here = !open_named(s, o->device ? o->device : tide_name_of(described));
+
+    if (o->command != CMD_PLAN || (here && !strcmp(tide_versions(s->tide), tide_versions(described)))) {
+        tide_close(described);
+        return here ? EXIT_DONE : session_fail(s, TIDE_DEVICE);
+    }
+    tide_close(s->tide);
+    s->tide = described;
+    if (!o->quiet)
+        fprintf(stderr, "tide plan: for a device that only %s describes: %s\n", o->profile,
+                tide_versions(described));
+    return EXIT_DONE;
+}
+
+/* EXIT_DONE with s->tide NULL: the device must be found without a profile. */
+static int open_by_profile(Session *s)
+{
+    const Options *o = s->options;
+    Tide *described = NULL;
+
+    if (!o->profile || !strcmp(o->profile, "guess")) return EXIT_DONE;
+    TideStatus status = tide_open_profile(o->profile, device_options(o), &described);
+    if (!status && (!o->device || same_kind(o->device, tide_name_of(described))))
+        return open_described(s, described);
+    tide_close(described); /* what is wrong with the file is told when it is loaded */
+    return EXIT_DONE;
 }
 
 static int open_device(Session *s)
 {
     const Options *o = s->options;
+    int rc = open_by_profile(s);
 
+    if (rc || s->tide) return rc;
     if (o->device) return open_named(s, o->device) ? session_fail(s, TIDE_DEVICE) : EXIT_DONE;
     if (!open_named(s, "cuda")) return EXIT_DONE;
     tide_close(s->tide);
@@ -120,6 +165,8 @@ static void override_config(const Options *o, ModelConfig *c)
     override_real(&c->beta2, o->beta2);
     override_real(&c->clip, o->clip);
     if (o->loss_chunk) c->loss_chunk = o->loss_chunk;
+    if (o->loss_scale > 0) c->loss_scale = (float)o->loss_scale;
+    override_number(&c->scale_interval, o->scale_interval);
     if (o->mlp_block) c->mlp_block = o->mlp_block;
     if (o->attn_block) c->attn_block = o->attn_block;
     if (o->no_bias) c->no_bias = true;
@@ -137,10 +184,11 @@ static int apply_forces(const Session *s)
         for (size_t f = 0; f < sizeof fates / sizeof *fates; f++) {
             if (strlen(fate_names[fates[f]]) != length || strncmp(fate_names[fates[f]], o->force[i], length))
                 continue;
-            int n = tide_force(s->model->micro, glob, fates[f]);
+            int n = tide_force(s->micro, glob, fates[f]);
             if (n == 0)
                 return refuse(o,
-                              "--force %s: no activation is named so; `tide plan --model %s` lists the names",
+                              "--force %s: no activation that backward reads is named so; `tide plan --model "
+                              "%s` lists the names",
                               o->force[i], o->model);
             if (n < 0)
                 return refuse(o, "--force %s contradicts an earlier --force for an activation of that name",
@@ -150,12 +198,85 @@ static int apply_forces(const Session *s)
     return EXIT_DONE;
 }
 
+int session_accum(const Session *s)
+{
+    return s->model ? s->model->config.accum : 1;
+}
+
+/* ---- graph files ---------------------------------------------------------------- */
+
+static bool is_graph_file(const char *model)
+{
+    size_t n = model ? strlen(model) : 0;
+
+    return n > 5 && strcmp(model + n - 5, ".json") == 0;
+}
+
+/* An option that changes a preset or chooses a device; NULL: none was given. */
+static const char *preset_option(const Options *o)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } options[] = {
+        { "--layers", o->layers },
+        { "--width", o->width },
+        { "--heads", o->heads },
+        { "--kv-heads", o->kv_heads },
+        { "--seq", o->seq },
+        { "--batch", o->batch || o->batch_auto },
+        { "--vocab", o->vocab },
+        { "--loss-chunk", o->loss_chunk },
+        { "--accum", o->accum },
+        { "--dropout", o->dropout >= 0 },
+        { "--attn-dropout", o->attn_dropout >= 0 },
+        { "--no-bias", o->no_bias },
+        { "--gelu", o->gelu },
+        { "--device", o->device },
+        { "--dtype", o->dtype },
+        { "--grad-dtype", o->grad_dtype },
+        { "--state-dtype", o->state_dtype },
+        { "--master", o->master },
+        { "--tf32", o->tf32 },
+        { "--no-graph", o->no_graph },
+        { "--no-pin", o->no_pin },
+        { "--profile", o->profile },
+    };
+
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (options[i].given) return options[i].name;
+    return NULL;
+}
+
+/* The costs of the file are the profile; --link replaces its link. */
+static int open_graph(Session *s)
+{
+    const Options *o = s->options;
+    const char *odd = preset_option(o);
+
+    if (o->command != CMD_PLAN)
+        return refuse(o,
+                      "--model %s is a graph file: it says what things cost, not what they compute, so only "
+                      "`tide plan` takes it",
+                      o->model);
+    if (odd)
+        return refuse(o, "%s is about presets, but %s is a graph file, which says it all; leave %s out", odd,
+                      o->model, odd);
+    TideStatus status = tide_graph_load(o->model, &s->tide, &s->program, &s->profile);
+    if (status) return session_fail(s, status);
+    s->micro = tide_graph_at(s->program, 0);
+    snprintf(s->device, sizeof s->device, "%s", "graph file");
+    if (o->link > 0) tide_profile_set_link(s->profile, o->link * 1e9);
+    return apply_forces(s);
+}
+
 int session_open(const Options *o, Session *s)
 {
     ModelConfig config;
     int rc;
 
     *s = (Session){ .options = o };
+    if (is_graph_file(o->model)) return open_graph(s);
     if (!o->model || !model_preset(o->model, &config)) return refuse_model(o);
     override_config(o, &config);
     if (o->plan && (o->policy || o->n_forces))
@@ -164,12 +285,26 @@ int session_open(const Options *o, Session *s)
     rc = open_device(s);
     if (!rc) rc = check_device_options(s);
     if (!rc) rc = set_types(s, &config);
+    if (!rc && o->batch_auto) rc = session_limits(s);
+    if (!rc && o->batch_auto) rc = batch_choose(s, &config);
     if (rc) return rc;
     TideStatus status = model_new(s->tide, &config, &s->model);
-    return status ? session_fail(s, status) : apply_forces(s);
+    if (status) return session_fail(s, status);
+    s->program = s->model->program;
+    s->micro = s->model->micro;
+    return apply_forces(s);
 }
 
 /* ---- profile, budget, plan ------------------------------------------------------- */
+
+/* From the bytes of the process to those of the arena; 1 stands for nothing left, 0 for no limit. */
+TideBudget session_arena(const Session *s, size_t fixed_bytes)
+{
+    TideBudget b = s->budget;
+
+    b.device_bytes = !s->budget_bytes ? 0 : s->budget_bytes > fixed_bytes ? s->budget_bytes - fixed_bytes : 1;
+    return b;
+}
 
 static TidePolicy policy_of(const Options *o)
 {
@@ -178,18 +313,19 @@ static TidePolicy policy_of(const Options *o)
     return TIDE_POLICY_AUTO;
 }
 
-TideStatus session_measure(Session *s)
+TideStatus session_measure(const TideProgram *p, TideProfile **out)
 {
-    return tide_profile_measure(s->model->program, PROFILE_REPEATS, &s->profile);
+    return tide_profile_measure(p, PROFILE_REPEATS, out);
 }
 
-static TideStatus make_profile(Session *s)
+TideStatus session_profile(Session *s)
 {
     const char *file = s->options->profile;
 
-    if (!file) return session_measure(s);
-    if (!strcmp(file, "guess")) return tide_profile_guess(s->model->program, &s->profile);
-    TRY(tide_profile_load(s->model->program, file, &s->profile));
+    if (s->profile) return TIDE_OK;
+    if (!file) return session_measure(s->program, &s->profile);
+    if (!strcmp(file, "guess")) return tide_profile_guess(s->program, &s->profile);
+    TRY(tide_profile_load(s->program, file, &s->profile));
     int filled = tide_profile_filled(s->profile);
     if (filled)
         fprintf(stderr, "tide %s: %s lacks %d operations of this model; their times are scaled from others\n",
@@ -199,8 +335,8 @@ static TideStatus make_profile(Session *s)
 
 TideStatus session_replan(Session *s, TideBudget budget, TidePlan **out)
 {
-    if (!s->profile) TRY(make_profile(s));
-    return tide_plan_make(s->model->program, s->profile, budget, out, NULL);
+    TRY(session_profile(s));
+    return tide_plan_make(s->program, s->profile, budget, out, NULL);
 }
 
 /* 2 % or 256 MiB are left free, but no more than half: 0 would mean no limit where there is least. */
@@ -214,12 +350,7 @@ static size_t less_margin(size_t bytes)
 /* Bytes that no plan can save: outside the arena, of persistent tensors and of a micro-step's inputs. */
 static size_t static_part(const Session *s, const TidePlan *plan)
 {
-    const TideTensor inputs[] = { s->model->tokens, s->model->targets, s->model->info };
-    size_t bytes = plan->fixed_bytes + tide_plan_stats(plan).static_bytes;
-
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
-        bytes += align_up(tide_tensor_bytes(s->model->program, inputs[i]), 256);
-    return bytes;
+    return plan->fixed_bytes + tide_plan_stats(plan).static_bytes + tide_input_bytes(s->micro);
 }
 
 /* What keep-everything would take tells the fixed part and the static part too. */
@@ -243,7 +374,7 @@ static TideStatus find_least(Session *s, size_t *least)
     TideStatus status;
 
     b.device_bytes = 1;
-    status = tide_plan_make(s->model->program, s->profile, b, &plan, least);
+    status = tide_plan_make(s->program, s->profile, b, &plan, least);
     tide_plan_free(plan);
     return status == TIDE_NO_PLAN ? TIDE_OK : status;
 }
@@ -270,24 +401,15 @@ static TideStatus resolve_budget(Session *s)
     return TIDE_OK;
 }
 
-/* From the bytes of the process to those of the arena; 1 stands for nothing left, 0 for no limit. */
-static void set_arena_budget(Session *s)
-{
-    if (!s->budget_bytes)
-        s->budget.device_bytes = 0;
-    else
-        s->budget.device_bytes = s->budget_bytes > s->fixed_bytes ? s->budget_bytes - s->fixed_bytes : 1;
-}
-
 /* The plan comes first: what it says of the device's choices must be adopted before measuring makes them.
  * A profile that is given has a say in them too. */
 static int load_plan(Session *s)
 {
     char has[BYTES_TEXT], needs[BYTES_TEXT];
     bool budget = s->options->budget.kind != SIZE_DEFAULT;
-    TideStatus status = tide_plan_load(s->model->program, s->options->plan, &s->plan);
+    TideStatus status = tide_plan_load(s->program, s->options->plan, &s->plan);
 
-    if (!status && (budget || s->options->profile)) status = make_profile(s);
+    if (!status && (budget || s->options->profile)) status = session_profile(s);
     if (!status && budget) status = resolve_budget(s);
     if (status) return session_fail(s, status);
     s->fixed_bytes = s->plan->fixed_bytes;
@@ -319,25 +441,31 @@ static int refuse_budget(const Session *s, size_t least)
 static int make_plan(Session *s)
 {
     size_t least = 0;
-    TideStatus status = make_profile(s);
+    TideStatus status = session_profile(s);
 
     if (!status) status = resolve_budget(s);
-    set_arena_budget(s);
-    if (!status) status = tide_plan_make(s->model->program, s->profile, s->budget, &s->plan, &least);
+    s->budget = session_arena(s, s->fixed_bytes);
+    if (!status) status = tide_plan_make(s->program, s->profile, s->budget, &s->plan, &least);
     if (status == TIDE_NO_PLAN) return refuse_budget(s, least);
     return status ? session_fail(s, status) : EXIT_DONE;
 }
 
-static int set_limits(Session *s)
+int session_limits(Session *s)
 {
     const Options *o = s->options;
     TideMemory memory;
 
+    if (s->limited) return EXIT_DONE; /* what is free changes all the time */
+    s->limited = true;
     if (tide_memory(s->tide, &memory)) return session_fail(s, TIDE_DEVICE);
-    s->default_bytes = less_margin(memory.free + memory.process); /* a budget counts what is taken by now */
+    if (!o->curve) /* which is about all budgets, whatever is free; a budget counts what is taken by now */
+        s->default_bytes = less_margin(memory.free + memory.process);
     s->budget.policy = policy_of(o);
-    s->budget.host_bytes =
-        o->host_budget.kind == SIZE_BYTES ? o->host_budget.bytes : less_margin(memory.host_free);
+    s->budget.no_recompute = o->no_recompute;
+    if (!is_graph_file(o->model)) /* which is of another machine */
+        s->budget.host_bytes = less_margin(memory.host_free);
+    s->budget_bytes = o->budget.kind == SIZE_BYTES ? o->budget.bytes : s->default_bytes; /* others wait */
+    if (o->host_budget.kind == SIZE_BYTES) s->budget.host_bytes = o->host_budget.bytes;
     /* For the library 0 bytes of host memory means no limit. */
     if (o->host_budget.kind == SIZE_BYTES && !o->host_budget.bytes) s->budget.no_offload = true;
     return EXIT_DONE;
@@ -345,13 +473,10 @@ static int set_limits(Session *s)
 
 int session_plan(Session *s)
 {
-    int rc = set_limits(s);
+    int rc = session_limits(s);
 
     if (!rc) rc = s->options->plan ? load_plan(s) : make_plan(s);
     if (rc) return rc;
-    TideStatus status = tide_plan_check(s->model->program, s->plan);
-    if (status) return session_fail(s, status);
-    s->checked = true;
     s->stats = tide_plan_stats(s->plan);
     s->static_bytes = static_part(s, s->plan);
     return EXIT_DONE;
@@ -361,6 +486,9 @@ void session_close(Session *s)
 {
     tide_plan_free(s->plan);
     tide_profile_free(s->profile);
-    model_free(s->model);
+    if (s->model)
+        model_free(s->model);
+    else
+        tide_program_free(s->program);
     tide_close(s->tide);
 }

@@ -12,7 +12,8 @@ static const struct {
     int (*run)(const Options *o);
 } commands[] = {
     { CMD_TRAIN, cmd_train }, { CMD_PLAN, cmd_plan },       { CMD_PROFILE, cmd_profile },
-    { CMD_PLACE, cmd_place }, { CMD_DEVICES, cmd_devices },
+    { CMD_PLACE, cmd_place }, { CMD_DEVICES, cmd_devices }, { CMD_EXPLAIN, cmd_explain },
+    { CMD_DIFF, cmd_diff },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -22,6 +23,8 @@ static void print_usage(FILE *to)
             "usage: tide COMMAND [options]\n\n"
             "  train    train a model inside a budget of device memory\n"
             "  plan     make a plan, print it, save it; no training\n"
+            "  explain  why a plan keeps, recomputes or offloads a tensor\n"
+            "  diff     what two plans decide differently\n"
             "  profile  time the operations of a model and the copies of a device\n"
             "  place    give a list of buffers their offsets\n"
             "  devices  what this machine offers\n\n"
@@ -37,10 +40,11 @@ static int refuse_command(const char *word)
 
     for (int i = 0; i < N_COMMANDS; i++) names[i] = command_name(commands[i].command);
     near = nearest_name(word, names, N_COMMANDS);
-    fprintf(
-        stderr,
-        "tide: there is no command '%s'%s%s%s The commands are train, plan, profile, place and devices.\n",
-        word, near ? "; did you mean " : ".", near ? near : "", near ? "?" : "");
+    fprintf(stderr,
+            "tide: there is no command '%s'%s%s%s The commands are train, plan, explain, diff, profile, "
+            "place and "
+            "devices.\n",
+            word, near ? "; did you mean " : ".", near ? near : "", near ? "?" : "");
     return EXIT_BAD_INPUT;
 }
 

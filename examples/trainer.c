@@ -6,10 +6,11 @@
 #include <string.h>
 #include "models/text/sample.h"
 #include "runtime/base.h"
+#include "runtime/io/hash.h"
 
 TideStatus trainer_new(Session *s, const TidePlan *plan, const Text *text, Trainer *t)
 {
-    *t = (Trainer){ .session = s, .text = text, .seed = (uint64_t)s->options->seed };
+    *t = (Trainer){ .session = s, .text = text, .seed = (uint64_t)s->options->seed, .trace_step = -1 };
     TRY(tide_run_new(s->model->program, plan, &t->run));
     TRY(model_init(s->model, t->run, t->seed));
     return loader_new(s->tide, &s->model->config, (LoaderStart){ .tokens = text->train, .seed = t->seed },
@@ -39,18 +40,30 @@ double learning_rate(const Options *o, int64_t step)
     return least + share * (o->lr - least);
 }
 
+/* 1 - beta^n: how much of Adam's moment there is after n updates. */
+static float bias_of(float beta, int64_t n)
+{
+    return (float)(1 - pow((double)beta, (double)n));
+}
+
+/* Of the step before one does not know the end yet. Rates are those of an update after it; late ones, should
+ * it have been skipped. */
 static TideStepInfo step_info(const Trainer *t, int64_t step, int64_t valid)
 {
     const ModelConfig *c = &t->session->model->config;
-    double n = (double)step + 1;
+    const Options *o = t->session->options;
+    int64_t late = t->updates, before = t->updates + step - t->settled;
 
     return (TideStepInfo){ .seed = t->seed,
                            .step = step,
                            .loss_scale = 1.0f / (float)valid,
                            .grad_scale = 1,
-                           .lr = (float)learning_rate(t->session->options, step),
-                           .bias1 = (float)(1 - pow((double)c->beta1, n)),
-                           .bias2 = (float)(1 - pow((double)c->beta2, n)) };
+                           .lr = (float)learning_rate(o, before),
+                           .bias1 = bias_of(c->beta1, before + 1),
+                           .bias2 = bias_of(c->beta2, before + 1),
+                           .late_lr = (float)learning_rate(o, late),
+                           .late_bias1 = bias_of(c->beta1, late + 1),
+                           .late_bias2 = bias_of(c->beta2, late + 1) };
 }
 
 TideStatus trainer_gradients(Trainer *t, int64_t step)
@@ -63,6 +76,8 @@ TideStatus trainer_gradients(Trainer *t, int64_t step)
     t->valid[step & 1] = d->valid;
     for (int i = 0; i < m->config.accum && !stopped(t); i++) {
         info.micro = i;
+        if (step == t->trace_step && i == m->config.accum - 1)
+            TRY(tide_run_trace(t->run, tide_graph_index(m->micro)));
         TRY(tide_write(t->run, m->tokens, step_tokens(d, i), d->token_bytes));
         TRY(tide_write(t->run, m->targets, step_targets(d, i), d->target_bytes));
         TRY(tide_write(t->run, m->info, &info, sizeof info));
@@ -76,6 +91,8 @@ TideStatus trainer_update(Trainer *t, int64_t step)
     const Model *m = t->session->model;
     TideStepInfo info = step_info(t, step, t->valid[step & 1]);
 
+    assert(step - t->settled <= 1);
+    if (step == t->trace_step) TRY(tide_run_trace(t->run, tide_graph_index(m->update)));
     TRY(tide_write(t->run, m->update_info, &info, sizeof info));
     return tide_step(t->run, tide_graph_index(m->update));
 }
@@ -84,13 +101,23 @@ TideStatus trainer_result(Trainer *t, int64_t step, bool previous, StepResult *o
 {
     const Model *m = t->session->model;
     TideStatus (*read)(TideRun *, TideTensor, void *, size_t) = previous ? tide_read_previous : tide_read;
+    TideScaling scaling = { 0 };
     float loss = 0, norm[2] = { 0 };
 
+    assert(step == t->settled);
     TRY(read(t->run, m->loss, &loss, sizeof loss));
     TRY(read(t->run, m->norm, norm, sizeof norm));
-    out->loss = (double)loss / (double)t->valid[step & 1];
-    out->norm = (double)norm[0];
-    out->finite = isfinite(out->loss) && isfinite(out->norm);
+    if (m->scaling.id) TRY(read(t->run, m->scaling_after, &scaling, sizeof scaling));
+    bool can_back_off = scaling.late && scaling.used > model_least_scale();
+    *out = (StepResult){ .loss = (double)loss / (double)t->valid[step & 1],
+                         .norm = (double)norm[0],
+                         .lr = learning_rate(t->session->options, t->updates),
+                         .loss_scale = (double)scaling.used,
+                         .next_scale = (double)scaling.scale,
+                         .skipped = scaling.skipped,
+                         .finite = can_back_off || (isfinite(loss) && isfinite(norm[0])) };
+    t->settled = step + 1;
+    t->updates = t->settled - scaling.skipped;
     return TIDE_OK;
 }
 
@@ -216,28 +243,37 @@ static TideTensor persistent_at(const Trainer *t, int i, bool gradients)
     return gradients ? tide_gradient_of(p, x) : x;
 }
 
-static uint64_t hash_bytes(uint64_t hash, const unsigned char *bytes, size_t n)
+/* Bytes of the largest parameter or gradient. */
+static size_t most_bytes(const Trainer *t, bool gradients)
 {
-    for (size_t i = 0; i < n; i++) hash = (hash ^ bytes[i]) * 0x100000001b3u;
-    return hash;
+    const TideProgram *p = t->session->model->program;
+    size_t most = 0;
+
+    for (int i = 0; i < tide_parameter_count(p); i++) {
+        TideTensor x = persistent_at(t, i, gradients);
+        if (x.id && tide_tensor_bytes(p, x) > most) most = tide_tensor_bytes(p, x);
+    }
+    return most;
 }
 
 TideStatus trainer_hash(Trainer *t, bool gradients, uint64_t *hash)
 {
     const TideProgram *p = t->session->model->program;
+    size_t most = most_bytes(t, gradients);
+    unsigned char *buffer = malloc(most + 1);
+    TideStatus status = TIDE_OK;
 
-    *hash = 0xcbf29ce484222325u;
-    for (int i = 0; i < tide_parameter_count(p); i++) {
+    *hash = 0;
+    if (!buffer)
+        return tide_fail(t->session->tide, TIDE_NO_MEMORY, "no memory to hash a tensor of %zu bytes", most);
+    for (int i = 0; !status && i < tide_parameter_count(p); i++) {
         TideTensor x = persistent_at(t, i, gradients);
-        size_t bytes = x.id ? tide_tensor_bytes(p, x) : 0;
-        unsigned char *buffer = malloc(bytes + 1);
-        if (!buffer) return tide_fail(t->session->tide, TIDE_NO_MEMORY, "no memory to hash a tensor");
-        TideStatus status = x.id ? tide_read(t->run, x, buffer, bytes) : TIDE_OK;
-        if (!status) *hash = hash_bytes(*hash, buffer, bytes);
-        free(buffer);
-        TRY(status);
+        if (!x.id) continue;
+        status = tide_read(t->run, x, buffer, tide_tensor_bytes(p, x));
+        if (!status) *hash = hash_more(*hash, buffer, tide_tensor_bytes(p, x));
     }
-    return TIDE_OK;
+    free(buffer);
+    return status;
 }
 
 TideStatus trainer_read_gradients(Trainer *t, unsigned char **bytes)

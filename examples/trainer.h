@@ -15,12 +15,17 @@ typedef struct Trainer {
     Loader *loader;
     uint64_t seed;
     const volatile sig_atomic_t *stop; /* once set, what takes long is cut short; NULL: never */
+    int64_t trace_step; /* whose last micro-step and update are timed; -1: none */
     int64_t valid[2]; /* targets that count, of the newest even and odd steps: losses are sums over them */
+    int64_t settled, updates; /* steps whose result was read, and those among them that were not skipped */
 } Trainer;
 
 typedef struct StepResult {
     double loss, norm; /* mean loss of a target; global norm of the gradient before clipping */
-    bool finite;
+    double lr;         /* the learning rate that it used, or would have                    */
+    double loss_scale, next_scale; /* of the loss, in this step and the next; 0: no loss scaling */
+    int64_t skipped;               /* steps so far whose gradients overflowed: no updates        */
+    bool finite; /* false: training cannot go on, for no smaller scale of the loss would help */
 } StepResult;
 
 /* Put memory behind a plan, write the starting weights and begin to load batches. */
@@ -33,7 +38,8 @@ TideStatus trainer_update(Trainer *t, int64_t step);
 /* Learning rate of a step, counted from 0. */
 double learning_rate(const Options *o, int64_t step);
 
-/* The result of a step: the newest one (waits for it), or the previous, which is over sooner. */
+/* The result of a step, each once and in order: of the newest one (waits for it), or the previous, which
+ * is over sooner. */
 TideStatus trainer_result(Trainer *t, int64_t step, bool previous, StepResult *out);
 
 /* Mean loss of a target over batches spread evenly over the validation text; NaN after a stop. */
@@ -42,7 +48,7 @@ TideStatus trainer_evaluate(Trainer *t, int64_t batches, double *loss);
  * The caller frees *text. */
 TideStatus trainer_sample(Trainer *t, int64_t n, char **text);
 
-/* FNV-1a, 64 bit, over the bytes of all gradients, or of all parameters, in order of declaration. */
+/* A hash (runtime/io/hash.h) of the bytes of all gradients, or of all parameters, in order of declaration. */
 TideStatus trainer_hash(Trainer *t, bool gradients, uint64_t *hash);
 /* All gradients one after another. The caller frees *bytes. */
 TideStatus trainer_read_gradients(Trainer *t, unsigned char **bytes);

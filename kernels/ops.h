@@ -15,14 +15,16 @@ extern "C" {
  * unchanged: an input tensor "info" of type i32 and shape [16] holds this struct. */
 typedef struct TideStepInfo {
     uint64_t seed;         /* of dropout                                                       */
-    int64_t  step;         /* updates done before this one                                     */
+    int64_t  step;         /* steps before this one                                            */
     int32_t  micro;        /* micro-step inside the step                                       */
     int32_t  row;          /* sampling: the row whose logits are wanted                        */
     float    loss_scale;   /* d total / d row loss: 1 / valid targets of the whole step         */
     float    grad_scale;   /* the update multiplies gradients by it (1 without loss scaling)    */
     float    lr;           /* learning rate of this update                                     */
     float    bias1, bias2; /* 1 - beta^t of AdamW, t = step + 1                                */
-    int32_t  reserved[5];  /* fills the tensor                                                 */
+    float    late_lr, late_bias1, late_bias2; /* loss_scaling: these three if the step before, whose end
+                                               * the host does not know yet, was skipped       */
+    int32_t  reserved[2];  /* fills the tensor                                                 */
 } TideStepInfo;
 enum { TIDE_INFO_WORDS = 16 };
 
@@ -57,6 +59,28 @@ typedef struct TideAdamW {
     TideTensor master;                                /* f32 copy of narrower parameters; 0: none */
     float      beta1, beta2, eps, decay;
 } TideAdamW;
+
+/* Dynamic loss scaling (Micikevicius et al. 2018): gradients too small for f16 are computed times a
+ * scale, which is doubled now and then and halved when one of them overflows; that step is skipped.
+ * The scale of a step depends on how the one before ended, which the host learns late: it is device
+ * state, an i32 tensor [8] that holds this struct. */
+typedef struct TideScaling {
+    float   scale;       /* of the next step's gradients                      */
+    float   used;        /* of the newest step's                              */
+    int32_t good;        /* steps with finite gradients since it changed      */
+    int32_t late;        /* 1: the newest step was skipped, else 0            */
+    int32_t skipped;     /* steps that were, in all                           */
+    int32_t reserved[3]; /* fills the tensor                                  */
+} TideScaling;
+enum { TIDE_SCALING_WORDS = 8 };
+
+/* One step of it, in an update: norm is that of the scaled gradients, not clipped. */
+typedef struct TideLossScaling {
+    TideTensor info, norm, scaling;
+    float      growth, backoff, least; /* factors of the scale, and its floor                */
+    float      clip;                   /* of the norm without the scale; 0: none             */
+    int32_t    interval;               /* good steps in a row after which the scale grows    */
+} TideLossScaling;
 
 #define TIDE_OP(name, ...) OP_##name,
 enum {

@@ -19,8 +19,7 @@ static void fill_matrix(const Model *m, const char *name, uint64_t seed, float *
     const Family *f = family_find(m->config.family);
     float deviation = (float)f->deviation(&m->config, name);
 
-    random_normal(random_key(seed, name), 0, n, values);
-    for (int64_t i = 0; i < n; i++) values[i] *= deviation;
+    random_normal(random_key(seed, name), 0, n, deviation, values);
 }
 
 /* Rows of the padding must be 0: they take no part in the loss and get no gradient. */
@@ -44,12 +43,12 @@ static TideStatus write_values(const Model *m, TideRun *r, TideTensor x, const S
     return tide_write(r, x, s->stored, tide_tensor_bytes(m->program, x));
 }
 
-/* The tensor that stands beside a parameter; 0: none. */
-static TideTensor beside(const Model *m, TideTensor x, const char *suffix)
+/* The f32 copy that stands beside a narrow parameter; 0: none. */
+static TideTensor master_of(const Model *m, TideTensor x)
 {
     char name[128];
 
-    snprintf(name, sizeof name, "%s%s", tide_tensor_name(m->program, x), suffix);
+    snprintf(name, sizeof name, "%s.master", tide_tensor_name(m->program, x));
     return tide_tensor_find(m->program, NULL, name);
 }
 
@@ -57,34 +56,30 @@ static TideStatus write_parameter(const Model *m, TideRun *r, TideTensor x, uint
 {
     const char *name = tide_tensor_name(m->program, x);
     TideShape shape = tide_tensor_shape(m->program, x);
-    TideTensor master = beside(m, x, ".master");
+    TideTensor master = master_of(m, x);
 
-    memset(s->values, 0, (size_t)shape_elements(shape) * sizeof *s->values);
-    if (shape.n > 1)
-        fill_matrix(m, name, seed, s->values, elements_in_use(m, name, shape));
-    else
+    if (shape.n > 1) {
+        int64_t n = elements_in_use(m, name, shape);
+        fill_matrix(m, name, seed, s->values, n);
+        memset(s->values + n, 0, (size_t)(shape_elements(shape) - n) * sizeof *s->values);
+    } else
         fill_vector(name, s->values, shape_elements(shape));
     if (master.id) TRY(write_values(m, r, master, s));
     return write_values(m, r, x, s);
 }
 
-static TideStatus clear_moment(const Model *m, TideRun *r, TideTensor moment, const Staging *s)
-{
-    size_t bytes = tide_tensor_bytes(m->program, moment);
-
-    memset(s->stored, 0, bytes);
-    return tide_write(r, moment, s->stored, bytes);
-}
-
 static TideStatus write_all(const Model *m, TideRun *r, uint64_t seed, const Staging *s)
 {
-    for (int i = 0; i < tide_parameter_count(m->program); i++) {
-        TideTensor x = tide_parameter_at(m->program, i);
-        TRY(write_parameter(m, r, x, seed, s));
-        TRY(clear_moment(m, r, beside(m, x, ".m"), s));
-        TRY(clear_moment(m, r, beside(m, x, ".v"), s));
-    }
+    for (int i = 0; i < tide_parameter_count(m->program); i++)
+        TRY(write_parameter(m, r, tide_parameter_at(m->program, i), seed, s));
     return TIDE_OK;
+}
+
+static TideStatus write_scaling(const Model *m, TideRun *r)
+{
+    TideScaling start = { .scale = m->config.loss_scale };
+
+    return m->scaling.id ? tide_write(r, m->scaling, &start, sizeof start) : TIDE_OK;
 }
 
 TideStatus model_init(const Model *m, TideRun *r, uint64_t seed)
@@ -103,5 +98,6 @@ TideStatus model_init(const Model *m, TideRun *r, uint64_t seed)
                   "no memory for twice %zu bytes of starting weights", bytes);
     free(s.values);
     free(s.stored);
+    if (!status) status = write_scaling(m, r);
     return status;
 }

@@ -36,6 +36,7 @@ static TideLoss losses_of(TideGraph *g, const ModelConfig *c, Head h, bool train
 void head_train(TideGraph *g, const ModelConfig *c, Head h, const Params *s)
 {
     tide_layer_begin(g, "head");
+    if (s->scaling.id) h.info = tide_name(g, tide_scale_loss(g, h.info, s->scaling), "scaled_info");
     TideLoss loss = losses_of(g, c, h, true);
     tide_sum(g, loss.losses, s->loss, s->accumulate);
     tide_layer_end(g);

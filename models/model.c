@@ -1,4 +1,5 @@
 /* model.c - the families of models, the presets, and the program that all families share. */
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 #include "models/family.h"
@@ -8,6 +9,7 @@
 
 static const Family *const families[] = { &family_gpt, &family_mlp };
 enum { N_FAMILIES = sizeof families / sizeof *families, VOCAB_MULTIPLE = 128, MOST_LOSS_CHUNKS = 8192 };
+enum { FIRST_SCALE = 65536, SCALE_INTERVAL = 2000, LEAST_SCALE = 1 }; /* of the loss */
 
 /* The batch of a preset is what fits most machines, not what is best. */
 typedef struct Preset {
@@ -78,6 +80,7 @@ static void check_sizes(const ModelConfig *c, TideGraph *g)
         { "padded vocab", c->padded_vocab, c->vocab, 1 << 25 },
         { "accum", c->accum, 1, 1 << 20 },
         { "loss-chunk", c->loss_chunk, 0, INT32_MAX },
+        { "scale-interval", c->scale_interval, 1, INT32_MAX },
         { "mlp-block", c->mlp_block, 0, INT32_MAX },
         { "attn-block", c->attn_block, 0, INT32_MAX },
         { "batch times seq", (int64_t)c->batch * c->seq, 1, INT32_MAX },
@@ -92,13 +95,19 @@ typedef struct Interval {
     float value, least, most;
 } Interval;
 
+/* 0 is a choice of its own: none. */
+static float scale_to_check(const ModelConfig *c)
+{
+    return c->loss_scale == 0 ? LEAST_SCALE : c->loss_scale;
+}
+
 static void check_numbers(const ModelConfig *c, TideGraph *g)
 {
     const Interval intervals[] = {
         { "dropout", c->dropout, 0, 1 }, { "attn-dropout", c->attn_dropout, 0, 1 },
         { "beta1", c->beta1, 0, 1 },     { "beta2", c->beta2, 0, 1 },
         { "eps", c->eps, 1e-30f, 1 },    { "weight-decay", c->weight_decay, 0, 1e6f },
-        { "clip", c->clip, 0, 1e30f },
+        { "clip", c->clip, 0, 1e30f },   { "loss-scale", scale_to_check(c), LEAST_SCALE, FLT_MAX },
     };
 
     for (size_t i = 0; i < sizeof intervals / sizeof *intervals; i++) {
@@ -129,6 +138,8 @@ static void fill_defaults(ModelConfig *c, const Family *f)
     if (!c->accum) c->accum = 1;
     if (!c->padded_vocab && c->vocab > 0 && c->vocab <= INT32_MAX - VOCAB_MULTIPLE)
         c->padded_vocab = (int)align_up((size_t)c->vocab, VOCAB_MULTIPLE);
+    if (c->dtype == TIDE_F16 && c->loss_scale == 0) c->loss_scale = FIRST_SCALE;
+    if (!c->scale_interval) c->scale_interval = SCALE_INTERVAL;
     f->defaults(c);
 }
 
@@ -180,6 +191,7 @@ static TideStatus build(Model *m, const Family *f)
     check_loss_chunks(&m->config, m->micro);
     TRY(tide_program_check(m->program));
     Params s = params_new(m->program, types_of(&m->config), m->config.accum > 1);
+    if (m->config.loss_scale > 0) params_add_scaling(&s);
     if (!f->build(m, &s)) return TIDE_NO_MEMORY;
     optim_adamw(m, &s);
     return tide_program_check(m->program);
@@ -214,6 +226,11 @@ void model_free(Model *m)
     if (!m) return;
     tide_program_free(m->program);
     free(m);
+}
+
+float model_least_scale(void)
+{
+    return LEAST_SCALE;
 }
 
 /* ---- Facts ---------------------------------------------------------------- */

@@ -25,6 +25,8 @@ typedef struct ModelConfig {
     TideType    state_dtype;       /* of Adam's moments: f32 or bf16                         */
     ModelGrads  grads;             /* of gradients                                           */
     bool        no_master;         /* narrow parameters have no f32 copy: they are rounded by chance */
+    float       loss_scale;        /* of the first step; 0: 65536 in f16, else no loss scaling */
+    int         scale_interval;    /* finite steps in a row after which it doubles; 0: 2000   */
     /* training */
     int     accum;                 /* micro-steps of an update; 0 means 1                    */
     float   beta1, beta2, eps, weight_decay, clip; /* clip 0: none */
@@ -42,6 +44,10 @@ typedef struct Model {
      * before; divided by the valid targets it is the mean. norm: f32 [2] global gradient norm,
      * clip coefficient. */
     TideTensor   update_info, loss, norm;
+    /* With loss scaling, else 0: the state, i32 [8] as TideScaling, and an output of update, the state as
+     * the update left it. A step whose norm is not finite changes no weights and moments; the next one
+     * takes info's late rates. */
+    TideTensor   scaling, scaling_after;
     TideTensor   eval_tokens, eval_targets, eval_info, eval_loss; /* eval_loss: sum, output of eval */
     TideTensor   sample_tokens, sample_info, sample_logits; /* [1, seq]; logits f32 [1, padded_vocab] of
                                                              * position info.row */
@@ -59,8 +65,12 @@ void        model_free(Model *m);
 int64_t     model_parameters(const Model *m); /* elements, padding of the vocabulary not counted */
 double      model_flops_per_token(const Model *m); /* 6N + 12 L C T, N without positions: anchors of MFU */
 
+/* The scale of the loss never falls below this; a gradient that overflows even so is no matter of scale. */
+float       model_least_scale(void);
+
 /* Write the starting weights (GPT-2's: N(0, 0.02), residual projections N(0, 0.02 / sqrt(2 L)), biases 0,
- * norms 1, padding rows 0), from Philox keyed by seed and parameter name; masters and moments too. */
+ * norms 1, padding rows 0), from Philox keyed by seed and parameter name, into a new run, whose moments are
+ * 0; the f32 copies of narrow parameters and the scale of the loss too. */
 TideStatus  model_init(const Model *m, TideRun *r, uint64_t seed);
 
 #endif

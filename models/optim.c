@@ -8,17 +8,46 @@
 
 _Static_assert(sizeof(TideStepInfo) == TIDE_INFO_WORDS * sizeof(int32_t), "a host writes the whole input");
 
-static TideTensor norm_of(TideGraph *g, const Params *s, TideTensor info, float clip)
+enum { SCALE_FACTOR = 2 }; /* by which the scale of the loss grows and shrinks */
+
+static TideTensor grad_norm(TideGraph *g, const Params *s, TideTensor info, float clip)
 {
     TideTensor grads[GROUP_COUNT];
     int n = 0;
 
     for (int i = 0; i < GROUP_COUNT; i++)
         if (s->group[i].gradient.id) grads[n++] = s->group[i].gradient;
-    return tide_name(g, tide_grad_norm(g, grads, n, info, clip), "norm");
+    return tide_grad_norm(g, grads, n, info, clip);
 }
 
-static void update_group(TideGraph *g, const Model *m, const ParamGroup *group, float decay)
+/* The norm, with or without loss scaling. Returns the info that the updates read. */
+static TideTensor norm_of(Model *m, const Params *s)
+{
+    const ModelConfig *c = &m->config;
+    TideGraph *g = m->update;
+
+    if (!s->scaling.id) {
+        m->norm = tide_name(g, grad_norm(g, s, m->update_info, c->clip), "norm");
+        return m->update_info;
+    }
+    TideTensor scaled = tide_name(g, grad_norm(g, s, m->update_info, 0), "scaled_norm");
+    m->norm = tide_loss_scaling(g, (TideLossScaling){ .info = m->update_info,
+                                                      .norm = scaled,
+                                                      .scaling = s->scaling,
+                                                      .growth = SCALE_FACTOR,
+                                                      .backoff = 1.0f / SCALE_FACTOR,
+                                                      .least = model_least_scale(),
+                                                      .clip = c->clip,
+                                                      .interval = c->scale_interval });
+    m->scaling = s->scaling;
+    m->scaling_after = graph_sibling(g, m->norm, 3);
+    tide_output(g, m->scaling_after);
+    tide_name(g, m->norm, "norm");
+    tide_name(g, m->scaling_after, "loss_scaling");
+    return graph_sibling(g, m->norm, 1);
+}
+
+static void update_group(TideGraph *g, const Model *m, const ParamGroup *group, TideTensor info, float decay)
 {
     const ModelConfig *c = &m->config;
 
@@ -28,7 +57,7 @@ static void update_group(TideGraph *g, const Model *m, const ParamGroup *group, 
                                .v = group->v,
                                .master = group->master,
                                .norm = m->norm,
-                               .info = m->update_info,
+                               .info = info,
                                .beta1 = c->beta1,
                                .beta2 = c->beta2,
                                .eps = c->eps,
@@ -51,9 +80,9 @@ void optim_adamw(Model *m, const Params *s)
     graph_phase(g, PHASE_UPDATE);
     m->update_info = tide_input(g, "info", TIDE_I32, (TideShape){ 1, { TIDE_INFO_WORDS } });
     m->loss = tide_name(g, tide_sum(g, s->loss, (TideTensor){ 0 }, false), "loss");
-    m->norm = norm_of(g, s, m->update_info, m->config.clip);
+    TideTensor info = norm_of(m, s);
     for (int i = 0; i < GROUP_COUNT; i++)
-        if (s->group[i].parameter.id) update_group(g, m, &s->group[i], decay[i]);
+        if (s->group[i].parameter.id) update_group(g, m, &s->group[i], info, decay[i]);
     if (s->accumulate) clear(g, s);
     tide_output(g, m->loss);
     tide_output(g, m->norm);

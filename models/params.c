@@ -10,7 +10,7 @@ typedef struct FlatSpec {
     TideType type;
 } FlatSpec;
 
-static TideTensor flat(const Params *s, int group, FlatSpec spec)
+static TideTensor flat_of(const Params *s, int group, FlatSpec spec)
 {
     char name[64];
 
@@ -21,12 +21,12 @@ static TideTensor flat(const Params *s, int group, FlatSpec spec)
 static ParamGroup group_new(const Params *s, int group)
 {
     const ParamTypes *t = &s->types;
-    ParamGroup g = { .parameter = flat(s, group, (FlatSpec){ "parameters", TIDE_PARAMETER, t->parameter }),
-                     .gradient = flat(s, group, (FlatSpec){ "gradients", TIDE_GRADIENT, t->gradient }),
-                     .m = flat(s, group, (FlatSpec){ "m", TIDE_STATE, t->moment }),
-                     .v = flat(s, group, (FlatSpec){ "v", TIDE_STATE, t->moment }) };
+    ParamGroup g = { .parameter = flat_of(s, group, (FlatSpec){ "parameters", TIDE_PARAMETER, t->parameter }),
+                     .gradient = flat_of(s, group, (FlatSpec){ "gradients", TIDE_GRADIENT, t->gradient }),
+                     .m = flat_of(s, group, (FlatSpec){ "m", TIDE_STATE, t->moment }),
+                     .v = flat_of(s, group, (FlatSpec){ "v", TIDE_STATE, t->moment }) };
 
-    if (t->master) g.master = flat(s, group, (FlatSpec){ "masters", TIDE_STATE, TIDE_F32 });
+    if (t->master) g.master = flat_of(s, group, (FlatSpec){ "masters", TIDE_STATE, TIDE_F32 });
     return g;
 }
 
@@ -50,6 +50,13 @@ Params params_new(TideProgram *p, ParamTypes types, bool accumulate)
     s.loss_flat = tide_flat(p, "loss_sum.flat", TIDE_STATE, TIDE_F32);
     s.loss = view(&s, s.loss_flat, "loss_sum", (TideShape){ 1, { 1 } });
     return s;
+}
+
+void params_add_scaling(Params *s)
+{
+    TideTensor flat = tide_flat(s->program, "loss_scaling.flat", TIDE_STATE, TIDE_I32);
+
+    s->scaling = view(s, flat, "loss_scaling", (TideShape){ 1, { TIDE_SCALING_WORDS } });
 }
 
 TideTensor params_add(Params *s, const char *name, TideShape shape)

@@ -19,9 +19,12 @@ typedef struct Params {
     bool         accumulate; /* several micro-steps add to the gradients before an update */
     ParamGroup   group[GROUP_COUNT];
     TideTensor   loss_flat, loss; /* f32 [1]: the sum of row losses of the micro-steps so far */
+    TideTensor   scaling;         /* i32 [8], a TideScaling; 0: no loss scaling               */
 } Params;
 
 Params     params_new(TideProgram *p, ParamTypes types, bool accumulate);
+/* Declare the state of loss scaling. */
+void       params_add_scaling(Params *s);
 /* Declare a parameter and its gradient, "<name>.grad", moments, "<name>.m" and "<name>.v", and master,
  * "<name>.master". */
 TideTensor params_add(Params *s, const char *name, TideShape shape);

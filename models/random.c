@@ -45,7 +45,7 @@ uint64_t random_below(uint64_t key, const uint32_t counter[4], uint64_t n)
     return ((uint64_t)w[1] << 32 | w[0]) % n;
 }
 
-void random_normal(uint64_t key, uint64_t first, int64_t n, float *out)
+void random_normal(uint64_t key, uint64_t first, int64_t n, float deviation, float *out)
 {
 #pragma omp parallel for
     for (int64_t i = 0; i < n; i += 4) {
@@ -56,7 +56,7 @@ void random_normal(uint64_t key, uint64_t first, int64_t n, float *out)
         random_words(key, (uint32_t[4]){ (uint32_t)block, (uint32_t)(block >> 32), 0, 0 }, w);
         normal_pair(w[0], w[1], four);
         normal_pair(w[2], w[3], four + 2);
-        for (int64_t j = 0; j < 4 && i + j < n; j++) out[i + j] = four[j];
+        for (int64_t j = 0; j < 4 && i + j < n; j++) out[i + j] = deviation * four[j];
     }
 }
 

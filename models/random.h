@@ -10,9 +10,9 @@
 void     random_words(uint64_t key, const uint32_t counter[4], uint32_t out[4]);
 /* A number below n > 0, every one equally likely to within n / 2^64. */
 uint64_t random_below(uint64_t key, const uint32_t counter[4], uint64_t n);
-/* Write values first .. first + n - 1 of the endless sequence of normal numbers (mean 0, variance 1)
- * that belongs to key; first is a multiple of 4. */
-void     random_normal(uint64_t key, uint64_t first, int64_t n, float *out);
+/* Write values first .. first + n - 1 of the endless sequence of normal numbers of mean 0 and that
+ * deviation that belongs to key; first is a multiple of 4. On all threads; any number gives equal bits. */
+void     random_normal(uint64_t key, uint64_t first, int64_t n, float deviation, float *out);
 /* A key for what is called name under a seed (FNV-1a, then mixed). */
 uint64_t random_key(uint64_t seed, const char *name);
 

@@ -55,6 +55,9 @@ typedef struct Backend {
     size_t               alignment; /* of every slot, a power of two */
     const Kernel *const *kernels;   /* indexed by OpDesc.id          */
     unsigned             types;     /* bit 1 << TideType: dtypes that its kernels have */
+    /* Scratch bytes of a node on a device that has no kernels, only a description; else NULL. */
+    size_t             (*scratch)(const Device *d, const Node *n, const Tensor *const *in,
+                                  const Tensor *const *out);
     int64_t              block_elements; /* of a block of rows that is worth a node: fewer waste time, more
                                           * only memory */
 
@@ -107,6 +110,10 @@ typedef struct Backend {
     char      *(*numerics_save)(Device *d);
     TideStatus (*numerics_load)(Device *d, const char *json);
 } Backend;
+
+/* For a device that lives in the machine's own memory: bytes of the machine, or of the memory cgroup of this
+ * process (v1 or v2) where that is tighter; 0 where it is not known. */
+void machine_memory(size_t *total, size_t *free);
 
 extern const Backend cpu_backend;
 extern const Backend cuda_backend; /* only where it was built: see device.c */

@@ -18,4 +18,8 @@ static inline size_t align_up(size_t n, size_t alignment)
     return (n + alignment - 1) & ~(alignment - 1);
 }
 
+/* "512 B", "1.25 MiB" into a buffer that it returns. */
+enum { BYTES_TEXT = 24 };
+char *bytes_text(size_t bytes, char text[BYTES_TEXT]);
+
 #endif

@@ -76,6 +76,11 @@ TideStatus tide_open(const char *device, TideDeviceOptions options, Tide **out)
     return open_backend(t, device, options);
 }
 
+const char *tide_name_of(const Tide *t)
+{
+    return t->name;
+}
+
 bool tide_has_type(const Tide *t, TideType type)
 {
     return t->backend->types & 1u << type;

@@ -78,36 +78,42 @@ static TideStatus copy(TideRun *r, const SectionRun *sr, const Step *st)
     return r->be->copy(lane, address(r, s, st->dst, sr->parity), address(r, s, st->src, sr->parity), bytes);
 }
 
+static TideStatus run_step(TideRun *r, SectionRun *sr, int i)
+{
+    const Step *st = &sr->section->steps[i];
+
+    switch (st->kind) {
+    case STEP_RUN: return launch(r, sr, i);
+    case STEP_COPY: return failed(r, copy(r, sr, st), "copy");
+    case STEP_RECORD:
+        return failed(r, r->be->event_record(r->lane[st->lane], r->events[st->event]), "record");
+    case STEP_WAIT: return failed(r, r->be->event_wait(r->lane[st->lane], r->events[st->event]), "wait");
+    case STEP_KIND_COUNT: break;
+    }
+    assert(false);
+    return TIDE_OK;
+}
+
 /* Issue every step of a section. Nothing here waits, allocates or decides. */
 static TideStatus run_steps(TideRun *r, SectionRun *sr)
 {
-    const Section *s = sr->section;
-
-    for (int i = 0; i < s->n_steps; i++) {
-        const Step *st = &s->steps[i];
-        switch (st->kind) {
-        case STEP_RUN: TRY(launch(r, sr, i)); break;
-        case STEP_COPY: TRY(failed(r, copy(r, sr, st), "copy")); break;
-        case STEP_RECORD:
-            TRY(failed(r, r->be->event_record(r->lane[st->lane], r->events[st->event]), "record"));
-            break;
-        case STEP_WAIT:
-            TRY(failed(r, r->be->event_wait(r->lane[st->lane], r->events[st->event]), "wait"));
-            break;
-        case STEP_KIND_COUNT: assert(false);
-        }
+    if (sr->tracing) TRY(trace_start(r, sr));
+    for (int i = 0; i < sr->section->n_steps; i++) {
+        if (sr->tracing) TRY(trace_before(r, sr, i));
+        TRY(run_step(r, sr, i));
+        if (sr->tracing) TRY(trace_after(r, sr, i));
     }
     return TIDE_OK;
 }
 
-/* Issue a section, or replay it: the first run is issued (kernels load on first use), the
- * second of each parity is captured. */
+/* Issue a section, or replay it: the first run is issued (kernels load on first use), as is one whose steps
+ * are timed; the second of each parity is captured. */
 static TideStatus run_section(TideRun *r, SectionRun *sr)
 {
     Stream *main_lane = r->lane[LANE_COMPUTE];
     bool can_capture = r->be->capture_begin && !r->no_graph && r->copy_delay <= 0 && !r->poison;
 
-    if (!can_capture || sr->issued < 2) return run_steps(r, sr);
+    if (!can_capture || sr->tracing || sr->issued < 2) return run_steps(r, sr);
     if (!sr->captured[sr->parity]) {
         TRY(failed(r, r->be->capture_begin(main_lane), "capture"));
         TideStatus status = run_steps(r, sr);
@@ -152,6 +158,8 @@ TideStatus tide_step(TideRun *r, int graph)
     sr->parity = (int)(sr->issued & 1);
     carry_inputs(r, sr);
     TRY(run_section(r, sr));
+    sr->traced = sr->traced || sr->tracing;
+    sr->tracing = false;
     TRY(failed(r, r->be->event_record(r->lane[LANE_COMPUTE], sr->done[sr->parity]), sr->graph->name));
     sr->issued++;
     sr->order = ++r->order;
@@ -448,6 +456,7 @@ static void section_run_free(TideRun *r, SectionRun *sr)
     free(sr->launch_of);
     free(sr->written);
     free(sr->poisoned);
+    trace_free(r, sr);
 }
 
 void tide_run_free(TideRun *r)

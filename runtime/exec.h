@@ -15,6 +15,12 @@ typedef struct Poison {
     int step, slot;
 } Poison;
 
+/* The marks around a piece of work of a traced run. */
+typedef struct WorkMarks {
+    int begin, end;
+    bool waited; /* its lane waited before it: begin is a mark of its own */
+} WorkMarks;
+
 typedef struct SectionRun {
     const Section *section;
     const TideGraph *graph;
@@ -26,6 +32,10 @@ typedef struct SectionRun {
     Capture *captured[2];
     Poison *poisoned; /* [n_poisoned], by step */
     int n_poisoned;
+    WorkMarks *work; /* [n_steps], of runs and copies; NULL: never traced            */
+    Event **marks;   /* [n_marks]                                                    */
+    int n_marks;
+    bool tracing, traced; /* the next run shall be; the marks are those of a run     */
     int64_t issued; /* runs so far                                                  */
     int64_t order;  /* of the newest run, among those of all sections                */
     int parity;     /* stage copy of the newest run                                 */
@@ -57,5 +67,17 @@ void tide_run_poison(TideRun *r, bool on);
 /* poison.c */
 TideStatus poison_prepare(const TideRun *r, SectionRun *sr);
 TideStatus poison_after(TideRun *r, const SectionRun *sr, int step);
+
+/* exec_trace.c: record the marks of a run that is issued. */
+TideStatus trace_start(const TideRun *r, const SectionRun *sr);
+TideStatus trace_before(const TideRun *r, const SectionRun *sr, int step);
+TideStatus trace_after(const TideRun *r, const SectionRun *sr, int step);
+void trace_free(const TideRun *r, SectionRun *sr);
+
+/* Was a run of this graph traced since the last tide_run_trace()? */
+bool run_was_traced(const TideRun *r, int graph);
+/* When runs and copies of that run began and ended, in seconds from the start of its section; 0 for other
+ * steps. periods[n_steps]. Waits. */
+TideStatus run_periods(TideRun *r, int graph, Period *periods);
 
 #endif

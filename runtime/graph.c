@@ -74,6 +74,14 @@ int tide_graph_index(const TideGraph *g)
 {
     return g->index;
 }
+TideGraph *tide_graph_at(const TideProgram *p, int index)
+{
+    return index >= 0 && index < p->n_graphs ? p->graphs[index] : NULL;
+}
+const char *tide_graph_name(const TideGraph *g)
+{
+    return g->name;
+}
 int64_t graph_block_elements(const TideGraph *g)
 {
     return g->program->tide->backend->block_elements;
@@ -148,6 +156,21 @@ TideTensor graph_sibling(const TideGraph *g, TideTensor x, int i)
     return n < 0 ? (TideTensor){ 0 } : g->nodes[n]->out[i];
 }
 
+bool graph_extend(TideGraph *g, TideTensor x, const OpDesc *op, TideTensor in, TideTensor out)
+{
+    int maker = broken(g) ? -1 : graph_producer(g, x.id);
+
+    if (maker < 0 || !out.id) return false;
+    Node *n = g->nodes[maker];
+    TideTensor *last_in = &n->in[n->n_in - 1], *last_out = &n->out[n->n_out - 1];
+    if (n->op != op || last_in->id || last_out->id) return false;
+    for (int i = maker + 1; i < g->n_nodes; i++)
+        if (writes(g->nodes[i], x.id) || writes(g->nodes[i], out.id)) return false;
+    *last_in = in;
+    *last_out = out;
+    return true;
+}
+
 bool node_is_once(const TideProgram *p, const Node *n)
 {
     if (n->op->facts & OP_ONCE) return true;
@@ -161,61 +184,6 @@ bool node_is_once(const TideProgram *p, const Node *n)
                 return true;
     }
     return false;
-}
-
-/* Two names for bytes of one flat tensor: itself, a view of it, or its flat. */
-static bool overlaps(const TideProgram *p, int a, int b)
-{
-    return a && b && (a == b || p->tensors[a]->flat == b || p->tensors[b]->flat == a);
-}
-
-typedef struct Access {
-    bool read_first, written;
-} Access;
-
-static Access graph_access(const TideGraph *g, int id)
-{
-    Access a = { false, false };
-    bool seen = false;
-
-    for (int i = 0; i < g->n_nodes; i++) {
-        const Node *n = g->nodes[i];
-        bool in = false, out = false;
-        for (int j = 0; j < n->n_in; j++) in = in || overlaps(g->program, n->in[j].id, id);
-        for (int j = 0; j < n->n_out; j++) out = out || overlaps(g->program, n->out[j].id, id);
-        if (!seen && in) a.read_first = true;
-        seen = seen || in || out;
-        a.written = a.written || out;
-    }
-    return a;
-}
-
-/* Does a gradient carry something from one run of a graph to the next? It does where some graph
- * both reads it first and writes it: adding micro-steps, and the update that sets it to zero. One that
- * no graph writes (of a parameter not in use) is zero for good, since the update may read its flat. */
-static bool is_carried(const TideProgram *p, int id)
-{
-    bool written = false;
-
-    if (p->tensors[id]->kind != TIDE_GRADIENT) return true;
-    for (int i = 0; i < p->n_graphs; i++) {
-        Access a = graph_access(p->graphs[i], id);
-        if (a.read_first && a.written) return true;
-        written = written || a.written;
-    }
-    return !written;
-}
-
-bool tensor_live_in(const TideGraph *g, int id)
-{
-    assert(g->program->tensors[id]->graph < 0);
-    return is_carried(g->program, id) || graph_access(g, id).read_first;
-}
-
-bool tensor_live_out(const TideGraph *g, int id)
-{
-    assert(g->program->tensors[id]->graph < 0);
-    return is_carried(g->program, id) || graph_access(g, id).written;
 }
 
 const Tensor *graph_tensor(const TideGraph *g, TideTensor x)
@@ -299,6 +267,17 @@ TideTensor tide_input(TideGraph *g, const char *name, TideType type, TideShape s
                                                     .bytes = (size_t)shape_elements(shape) * type_bytes(type),
                                                     .name = unique_name(g, "", name) });
     return x;
+}
+
+size_t tide_input_bytes(const TideGraph *g)
+{
+    const TideProgram *p = g->program;
+    size_t bytes = 0;
+
+    for (int id = 1; id < p->n_tensors; id++)
+        if (p->tensors[id]->graph == g->index && p->tensors[id]->kind == TIDE_INPUT)
+            bytes += align_up(p->tensors[id]->bytes, p->tide->backend->alignment);
+    return bytes;
 }
 
 void tide_output(TideGraph *g, TideTensor x)

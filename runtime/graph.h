@@ -14,6 +14,7 @@ struct Tide {
     Device        *device;
     char           name[32]; /* as given to tide_open(): "cpu", "cuda:0"   */
     TideDeviceOptions options;
+    bool           described; /* the device is not here: see profile_device.c */
     char           message[1024];
 };
 
@@ -62,13 +63,6 @@ int graph_again(const TideGraph *g, int id);
 /* A node that runs once and is not repeated: an update, a node that writes in place
  * into a chain, or one that writes anything persistent. */
 bool node_is_once(const TideProgram *p, const Node *n);
-
-/* Do the bytes of persistent tensor id (a flat or a view) hold something at the start, or at the
- * end, of graph g? Parameters and states always do. A gradient that does not accumulate
- * holds something from its first write in a graph to the end of that graph, and in a graph that
- * only reads it from the start to the last read. */
-bool tensor_live_in(const TideGraph *g, int id);
-bool tensor_live_out(const TideGraph *g, int id);
 
 /* Scratch bytes that the program's device wants for a node. */
 size_t node_scratch(const TideProgram *p, const Node *n);

@@ -53,6 +53,8 @@ Holding *graph_holding(const TideGraph *g, Pool *pool)
     bool *written = pool_new(pool, (size_t)p->n_tensors, sizeof *written);
 
     if (!h || !a || !carried || !written) return NULL;
+    /* A gradient is carried from one run to the next where some graph both reads it first and writes it:
+     * adding micro-steps, and the update that sets it to zero. */
     for (int i = 0; i < p->n_graphs; i++) {
         find_accesses(p->graphs[i], a);
         for (int id = 1; id < p->n_tensors; id++) {
@@ -63,7 +65,6 @@ Holding *graph_holding(const TideGraph *g, Pool *pool)
     }
     find_accesses(g, a);
     for (int id = 1; id < p->n_tensors; id++) {
-        /* A gradient that no graph writes is zero for good. */
         if (p->tensors[id]->kind != TIDE_GRADIENT || !written[id]) carried[id] = true;
         h[id] = (Holding){ carried[id] || reads_first(&a[id]), carried[id] || a[id].write != INT_MAX };
     }

@@ -1,22 +1,30 @@
-/* measure.c - times every distinct node alone.
+/* measure.c - times every distinct node, among the others.
  *
- * Memory is borrowed for one node at a time and given back, so that a model which does not fit
- * can be profiled. Nodes compute on random numbers: zeros would flatter caches and power. */
+ * What a node takes hangs on what ran before it: caches hold other bytes, and a chip that has been at work
+ * for a while is slower than one that rested. So the nodes run in laps, in the order of their graph with
+ * marks between them, for as long as the clocks need to settle. A lap hands no data on, and memory for the
+ * largest node is enough, so that a model which does not fit can be profiled. */
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base.h"
 #include "runtime/io/record.h"
 #include "runtime/measure.h"
 
-enum { BATCHES = 5 };
-static const double node_seconds_limit = 4.0;   /* guessed to take longer: not run, scaled     */
-static const double node_seconds_wanted = 0.02; /* enough runs of a node to fill this          */
-static const double slow_node_seconds = 0.25;   /* a node that takes so long runs only once    */
+enum { LEAST_LAPS = 3, PLAIN_LAPS = 2 };
+static const double node_seconds_limit = 4.0; /* guessed to take longer: not run, scaled               */
+static const double slow_lap_seconds = 1.0;   /* all entries together take longer: run once more only   */
+static const double lap_seconds = 0.5;        /* of the longest lap: else layers are left out           */
+static const double laps_seconds = 0.5;       /* enough laps to fill this                               */
 
 static TideStatus failed(const Bench *b, TideStatus status, const char *what)
 {
     if (!status) return TIDE_OK;
     return tide_fail(b->p->tide, status, "profile %s: %s", what, b->be->message(b->device));
+}
+
+static TideStatus no_memory(const Bench *b)
+{
+    return tide_fail(b->p->tide, TIDE_NO_MEMORY, "no memory for a profile");
 }
 
 static TideStatus bench_open(Bench *b)
@@ -34,164 +42,223 @@ static void bench_close(Bench *b)
         if (b->lane[i]) b->be->stream_free(b->lane[i]);
 }
 
-/* ---- One node ------------------------------------------------------------------ */
+/* ---- A session of laps ---------------------------------------------------------- */
 
-/* Integers index something: stay below every extent of the float matrices. A vector of integers
- * holds parameters of a step, which may be zero. */
-static int64_t index_limit(const Node *n, const Tensor *const *in)
-{
-    int64_t limit = INT32_MAX;
+typedef struct Session {
+    const Bench *b;
+    TideProfile *f;
+    bool *timed;   /* [n_entries]: is it run at all                      */
+    int *count;    /* [n_entries]: nodes in the lap that is put together */
+    Event **marks; /* [n_marks]                                          */
+    int n_marks, most_nodes;
+    Lap lap; /* room for the nodes of all graphs                   */
+    Operands operands;
+    Pool pool;
+} Session;
 
-    for (int i = 0; i < n->n_in; i++)
-        for (int d = 0; in[i] && in[i]->type != TIDE_I32 && in[i]->shape.n > 1 && d < in[i]->shape.n; d++)
-            if (in[i]->shape.dim[d] < limit) limit = in[i]->shape.dim[d];
-    return limit;
-}
-
-static void fill_random(const Tensor *t, int64_t limit, unsigned char *to)
-{
-    uint32_t state = 12345, *word = (uint32_t *)to;
-    size_t n = t->bytes / sizeof *word;
-
-    for (size_t i = 0; i < n; i++) {
-        state = state * 1664525u + 1013904223u;
-        float x = (float)(int32_t)state * 0x1p-32f;
-        if (t->type == TIDE_I32)
-            word[i] = t->shape.n > 1 ? (state >> 8) % (uint32_t)limit : 0;
-        else if (t->type == TIDE_F32)
-            memcpy(&word[i], &x, sizeof x);
-        else
-            word[i] = 0x30003000u | (state & 0x8fff8fffu); /* small bf16 or f16, both signs */
-    }
-}
-
-/* Offsets of inputs, outputs and scratch behind each other; a tensor in both stands once. */
-static size_t lay_out(const Bench *b, const Node *n, const Tensor *const *info, size_t *offset)
-{
-    size_t end = 0;
-
-    for (int i = 0; i < n->n_in + n->n_out; i++) {
-        offset[i] = end;
-        if (!info[i]) continue;
-        for (int j = 0; j < i; j++)
-            if (info[j] == info[i]) offset[i] = offset[j];
-        if (offset[i] == end) end += align_up(info[i]->bytes + !info[i]->bytes, b->be->alignment);
-    }
-    offset[n->n_in + n->n_out] = end;
-    return end + align_up(node_scratch(b->p, n), b->be->alignment);
-}
-
-/* Put random numbers on the device, through as much host memory as the largest tensor. */
-static TideStatus fill_inputs(const Bench *b, const Node *n, const Tensor *const *info, void **pointer)
-{
-    int64_t limit = index_limit(n, info);
-
-    for (int i = 0; i < n->n_in + n->n_out; i++) {
-        if (!info[i] || !info[i]->bytes) continue;
-        unsigned char *host = malloc(info[i]->bytes + 4);
-        if (!host) return tide_fail(b->p->tide, TIDE_NO_MEMORY, "no memory to profile %s", n->name);
-        fill_random(info[i], limit, host);
-        TideStatus status = b->be->copy(b->lane[0], pointer[i], host, info[i]->bytes);
-        if (!status) status = b->be->stream_sync(b->lane[0]);
-        free(host);
-        TRY(failed(b, status, n->name));
-    }
-    return TIDE_OK;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Seconds of one of n runs, issued without a wait between them as a step issues its nodes. */
-static TideStatus time_batch(const Bench *b, const Kernel *k, const KernelCall *call, int n, double *seconds)
-{
-    TRY(b->be->event_record(b->lane[0], b->from));
-    for (int i = 0; i < n; i++) TRY(b->be->launch(k, call));
-    TRY(b->be->event_record(b->lane[0], b->to));
-    TRY(b->be->event_sync(b->to));
-    TRY(b->be->event_seconds(b->from, b->to, seconds));
-    *seconds /= n;
-    if (*seconds < least_seconds) *seconds = least_seconds;
-    return TIDE_OK;
-}
-
-/* One run to load and warm, one to see how long it takes, then the median of some batches that together
- * fill the wanted time. */
-static TideStatus time_call(const Bench *b, const Kernel *k, const KernelCall *call, double *seconds)
-{
-    double time[BATCHES];
-
-    TRY(time_batch(b, k, call, 1, seconds));
-    TRY(time_batch(b, k, call, 1, seconds));
-    if (*seconds > slow_node_seconds) return TIDE_OK;
-    int n = 1 + (int)(node_seconds_wanted / BATCHES / *seconds);
-    for (int i = 0; i < BATCHES; i++) TRY(time_batch(b, k, call, n < b->repeats ? n : b->repeats, &time[i]));
-    qsort(time, BATCHES, sizeof *time, by_value);
-    *seconds = time[BATCHES / 2];
-    return TIDE_OK;
-}
-
-/* Prepare a node and time it; seconds NULL: prepare it only. */
-static TideStatus time_node(const Bench *b, const Node *n, double *seconds)
-{
-    const Tensor *info[n->n_in + n->n_out + 1];
-    size_t offset[n->n_in + n->n_out + 1];
-    void *pointer[n->n_in + n->n_out + 1], *memory = NULL;
-
-    node_infos(b->p, n, info, info + n->n_in);
-    size_t bytes = lay_out(b, n, info, offset);
-    TRY(failed(b, b->be->device_alloc(b->device, bytes, &memory), n->name));
-    for (int i = 0; i < n->n_in + n->n_out; i++) pointer[i] = info[i] ? (char *)memory + offset[i] : NULL;
-    KernelCall call = { .node = n,
-                        .in_info = info,
-                        .out_info = info + n->n_in,
-                        .in = pointer,
-                        .out = pointer + n->n_in,
-                        .scratch = (char *)memory + offset[n->n_in + n->n_out],
-                        .stream = b->lane[0],
-                        .device = b->device };
-    TideStatus status = seconds ? fill_inputs(b, n, info, pointer) : TIDE_OK;
-    const Kernel *k = b->be->kernels[n->op->id];
-    if (!status && k->prepare) status = failed(b, k->prepare(&call), n->name);
-    if (!status && seconds) status = failed(b, time_call(b, k, &call, seconds), n->name);
-    b->be->device_free(b->device, memory, bytes);
-    return status;
-}
-
-/* ---- All of it -------------------------------------------------------------------- */
-
-/* Nodes of one key take equally long, but what a library chooses may hang on their attributes too: *timed
- * is the newest node of this key that was prepared; the first one is timed. */
-static TideStatus measure_node(const Bench *b, const Node *n, Entry *e, const Node **timed)
+static bool is_quick(const Bench *b, const Entry *e)
 {
     const Rough *rough = &b->be->rough;
-    bool prepares = b->be->kernels[n->op->id]->prepare != NULL;
 
-    if (e->flops / rough->flops_per_second + e->bytes / rough->bytes_per_second > node_seconds_limit)
-        return TIDE_OK;
-    if (*timed && (!prepares || memcmp(n->attr.bytes, (*timed)->attr.bytes, sizeof n->attr.bytes) == 0))
-        return TIDE_OK;
-    TRY(time_node(b, n, *timed ? NULL : &e->seconds));
-    e->source = SOURCE_MEASURED;
-    *timed = n;
+    return e->flops / rough->flops_per_second + e->bytes / rough->bytes_per_second <= node_seconds_limit;
+}
+
+static TideStatus session_open(Session *s, const Bench *b, TideProfile *f)
+{
+    *s = (Session){ .b = b, .f = f };
+    for (int g = 0; g < f->n_graphs; g++) s->most_nodes += b->p->graphs[g]->n_nodes;
+    s->timed = pool_new(&s->pool, (size_t)f->n_entries, sizeof *s->timed);
+    s->count = pool_new(&s->pool, (size_t)f->n_entries, sizeof *s->count);
+    s->lap.nodes = pool_new(&s->pool, (size_t)s->most_nodes, sizeof *s->lap.nodes);
+    s->marks = pool_new(&s->pool, (size_t)s->most_nodes + 1, sizeof *s->marks);
+    if (s->pool.failed) return no_memory(b);
+    for (int e = 0; e < f->n_entries; e++) s->timed[e] = is_quick(b, &f->entries[e]);
+    for (; s->n_marks < s->most_nodes + 1; s->n_marks++)
+        TRY(failed(b, b->be->event_new(b->device, &s->marks[s->n_marks]), "event"));
+    TRY(operands_new(b, f, s->timed, &s->operands));
+    return operands_fill(b, f, &s->operands);
+}
+
+static void session_close(Session *s)
+{
+    for (int i = 0; i < s->n_marks; i++) s->b->be->event_free(s->marks[i]);
+    operands_free(s->b, &s->operands);
+    pool_free(&s->pool);
+}
+
+/* Append to the lap, unless `most` nodes of that entry are in it. */
+static TideStatus lap_add(Session *s, const Node *n, int entry, int most)
+{
+    Timed *t = &s->lap.nodes[s->lap.n];
+
+    if (!s->timed[entry] || s->count[entry] == most) return TIDE_OK;
+    *t = (Timed){ .node = n, .kernel = s->b->be->kernels[n->op->id], .entry = entry };
+    if (!operands_call(s->b, &s->operands, n, entry, &s->pool, &t->call)) return no_memory(s->b);
+    s->count[entry]++;
+    s->lap.n++;
     return TIDE_OK;
 }
 
-static TideStatus measure_entries(const Bench *b, TideProfile *f)
+static void lap_clear(Session *s)
 {
-    const Node **timed = calloc((size_t)f->n_entries + 1, sizeof *timed);
-    TideStatus status = TIDE_OK;
+    s->lap.n = 0;
+    memset(s->count, 0, (size_t)s->f->n_entries * sizeof *s->count);
+}
 
-    if (!timed) return tide_fail(b->p->tide, TIDE_NO_MEMORY, "no memory for a profile");
-    for (int g = 0; g < f->n_graphs; g++)
-        for (int i = 0; !status && i < b->p->graphs[g]->n_nodes; i++) {
-            int at = f->entry_of[g][i];
-            status = measure_node(b, b->p->graphs[g]->nodes[i], &f->entries[at], &timed[at]);
+static TideStatus lap_add_graph(Session *s, int graph, int most)
+{
+    const TideGraph *g = s->b->p->graphs[graph];
+
+    for (int i = 0; i < g->n_nodes; i++) TRY(lap_add(s, g->nodes[i], s->f->entry_of[graph][i], most));
+    return TIDE_OK;
+}
+
+/* ---- Preparing and a first impression -------------------------------------------------- */
+
+/* Nodes of one entry take equally long, but what a library chooses may hang on their attributes too. */
+static TideStatus prepare_all(Session *s)
+{
+    const Node **newest = pool_new(&s->pool, (size_t)s->f->n_entries, sizeof *newest);
+
+    if (!newest) return no_memory(s->b);
+    for (int i = 0; i < s->lap.n; i++) {
+        const Timed *t = &s->lap.nodes[i];
+        const Node *before = newest[t->entry];
+        if (!t->kernel->prepare) continue;
+        if (before && memcmp(before->attr.bytes, t->node->attr.bytes, sizeof before->attr.bytes) == 0)
+            continue;
+        TRY(failed(s->b, t->kernel->prepare(&t->call), t->node->name));
+        newest[t->entry] = t->node;
+    }
+    return operands_fill(s->b, s->f, &s->operands); /* preparing may write anywhere */
+}
+
+/* One node of each entry; the first time loads and warms. */
+static TideStatus introduce(Session *s, double *total)
+{
+    double *seconds = pool_new(&s->pool, (size_t)s->f->n_entries, sizeof *seconds);
+
+    if (!seconds) return no_memory(s->b);
+    lap_clear(s);
+    for (int g = 0; g < s->f->n_graphs; g++) TRY(lap_add_graph(s, g, 1));
+    for (int i = 0; i < 2; i++) TRY(failed(s->b, lap_run(s->b, &s->lap, s->marks, seconds), "nodes"));
+    *total = 0;
+    for (int i = 0; i < s->lap.n; i++) {
+        Entry *e = &s->f->entries[s->lap.nodes[i].entry];
+        e->seconds = seconds[i] > least_seconds ? seconds[i] : least_seconds;
+        e->source = SOURCE_MEASURED;
+        *total += e->seconds;
+    }
+    return TIDE_OK;
+}
+
+/* ---- Laps ------------------------------------------------------------------------------------ */
+
+/* Put together what a graph runs of entries that no lap has had yet, with fewer of each where that would
+ * take too long. */
+static TideStatus choose_lap(Session *s, int graph, const bool *known)
+{
+    const TideGraph *g = s->b->p->graphs[graph];
+    int most = g->n_nodes;
+    double seconds;
+
+    do {
+        lap_clear(s);
+        seconds = 0;
+        for (int i = 0; i < g->n_nodes; i++) {
+            int e = s->f->entry_of[graph][i];
+            if (s->timed[e] && !known[e] && s->count[e]++ < most) seconds += s->f->entries[e].seconds;
         }
-    free(timed);
+        most = seconds > lap_seconds ? most / 2 : most;
+    } while (most > 1 && seconds > lap_seconds);
+    lap_clear(s);
+    for (int i = 0; i < g->n_nodes; i++)
+        if (!known[s->f->entry_of[graph][i]]) TRY(lap_add(s, g->nodes[i], s->f->entry_of[graph][i], most));
+    return TIDE_OK;
+}
+
+static int count_laps(const Session *s)
+{
+    int least = s->b->repeats < LEAST_LAPS ? s->b->repeats : LEAST_LAPS, most = 8 * s->b->repeats;
+    double seconds = 0;
+
+    for (int i = 0; i < s->lap.n; i++) seconds += s->f->entries[s->lap.nodes[i].entry].seconds;
+    double laps = laps_seconds / seconds;
+    return laps < least ? least : laps > most ? most : (int)laps;
+}
+
+/* The median of what the nodes of entry e took; seconds[laps][n]. */
+static double entry_median(const Session *s, int e, const double *seconds, int laps, double *room)
+{
+    int n = 0;
+
+    for (int lap = 0; lap < laps; lap++)
+        for (int i = 0; i < s->lap.n; i++)
+            if (s->lap.nodes[i].entry == e) room[n++] = seconds[lap * s->lap.n + i];
+    return n ? median_of(room, n) : 0;
+}
+
+/* Marks take time themselves, and a replayed lap has other gaps than an issued one: what the marked nodes
+ * take together beyond a plain lap is taken off, an equal part each. */
+static TideStatus level(Session *s)
+{
+    double plain, marked = 0;
+
+    TRY(failed(s->b, lap_plain(s->b, &s->lap, PLAIN_LAPS, &plain), "nodes"));
+    for (int i = 0; i < s->lap.n; i++) marked += s->f->entries[s->lap.nodes[i].entry].seconds;
+    double each = (marked - plain) / s->lap.n;
+    for (int e = 0; each > 0 && e < s->f->n_entries; e++) {
+        double *seconds = &s->f->entries[e].seconds;
+        if (s->count[e]) *seconds = *seconds > 2 * each ? *seconds - each : *seconds / 2;
+    }
+    return TIDE_OK;
+}
+
+/* Run the lap until clocks have settled, and learn from the second half. */
+static TideStatus run_laps(Session *s)
+{
+    int laps = count_laps(s), kept = laps - laps / 2;
+    size_t n = (size_t)s->lap.n;
+    double *seconds = malloc(2 * (size_t)kept * n * sizeof *seconds);
+    TideStatus status = seconds ? TIDE_OK : no_memory(s->b);
+
+    for (int lap = 0; !status && lap < laps; lap++) {
+        size_t row = lap < laps / 2 ? 0 : (size_t)(lap - laps / 2);
+        status = failed(s->b, lap_run(s->b, &s->lap, s->marks, seconds + row * n), "nodes");
+    }
+    for (int e = 0; !status && e < s->f->n_entries; e++) {
+        if (!s->count[e]) continue;
+        double median = entry_median(s, e, seconds, kept, seconds + (size_t)kept * n);
+        s->f->entries[e].seconds = median > least_seconds ? median : least_seconds;
+    }
+    free(seconds);
+    return status ? status : level(s);
+}
+
+static TideStatus measure_graphs(Session *s)
+{
+    bool *known = pool_new(&s->pool, (size_t)s->f->n_entries, sizeof *known);
+    double total = 0;
+
+    if (!known) return no_memory(s->b);
+    for (int g = 0; g < s->f->n_graphs; g++) TRY(lap_add_graph(s, g, s->most_nodes));
+    TRY(prepare_all(s));
+    TRY(introduce(s, &total));
+    for (int g = 0; total <= slow_lap_seconds && g < s->f->n_graphs; g++) {
+        TRY(choose_lap(s, g, known));
+        if (s->lap.n) TRY(run_laps(s));
+        for (int e = 0; e < s->f->n_entries; e++) known[e] = known[e] || s->count[e];
+    }
+    return TIDE_OK;
+}
+
+static TideStatus measure_nodes(const Bench *b, TideProfile *f)
+{
+    Session s;
+    TideStatus status = session_open(&s, b, f);
+
+    if (!status) status = measure_graphs(&s);
+    session_close(&s);
     return status;
 }
 
@@ -203,7 +270,7 @@ TideStatus tide_profile_measure(const TideProgram *p, int repeats, TideProfile *
     };
     TideStatus status = bench_open(&b);
 
-    if (!status) status = measure_entries(&b, *out);
+    if (!status) status = measure_nodes(&b, *out);
     if (!status) status = failed(&b, measure_links(&b, *out), "links"); /* after all kernels are loaded */
     if (!status) status = record_snapshot(p->tide, &(*out)->record);
     bench_close(&b);

@@ -1,6 +1,5 @@
 /* measure_links.c - the speed of copies by their size, each way alone and both ways at once, and what
  * the process takes of the device besides its arena. */
-#include <stdlib.h>
 #include <string.h>
 #include "runtime/base.h"
 #include "runtime/measure.h"
@@ -11,62 +10,81 @@ static const size_t graph_bytes = (size_t)16 << 20; /* for what a captured step 
 
 enum { OUT, IN, WAYS };
 
+/* Copies in a row. Small ones follow each other as in a step; large ones take long enough alone. */
+static int chain(size_t bytes)
+{
+    return bytes < LARGEST / 16 ? 8 : 1;
+}
+
 /* Memory at both ends of the links: a part for each way. */
 typedef struct Ends {
     char *device, *host;
-    Event *done[WAYS];
+    Event *fork, *join;
 } Ends;
 
-static int by_value(const void *a, const void *b)
+/* Copies one behind the other, each way that is busy on its lane, which begin and end together. */
+static TideStatus issue_copies(const Bench *b, const Ends *e, size_t bytes, const bool *busy)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    TRY(b->be->event_record(b->lane[OUT], e->fork));
+    TRY(b->be->event_wait(b->lane[IN], e->fork));
+    for (int i = 0; i < chain(bytes); i++)
+        for (int way = 0; way < WAYS; way++) {
+            char *d = e->device + (size_t)way * LARGEST, *h = e->host + (size_t)way * LARGEST;
+            if (busy[way]) TRY(b->be->copy(b->lane[way], way == OUT ? h : d, way == OUT ? d : h, bytes));
+        }
+    TRY(b->be->event_record(b->lane[IN], e->join));
+    return b->be->event_wait(b->lane[OUT], e->join);
 }
 
-/* One copy each way that is busy, begun together. */
-static TideStatus copy_once(const Bench *b, const Ends *e, size_t bytes, const bool *busy, double *seconds)
+/* Seconds of one copy. Replayed where a run replays its steps; whole NULL: issued. */
+static TideStatus time_once(const Bench *b, const Ends *e, size_t bytes, const bool *busy, Capture *whole,
+                            double *seconds)
 {
     TRY(b->be->event_record(b->lane[OUT], b->from));
-    TRY(b->be->event_wait(b->lane[IN], b->from));
-    for (int way = 0; way < WAYS; way++) {
-        char *d = e->device + (size_t)way * LARGEST, *h = e->host + (size_t)way * LARGEST;
-        if (!busy[way]) continue;
-        TRY(b->be->copy(b->lane[way], way == OUT ? h : d, way == OUT ? d : h, bytes));
-        TRY(b->be->event_record(b->lane[way], e->done[way]));
-    }
-    for (int way = 0; way < WAYS; way++) {
-        if (!busy[way]) continue;
-        TRY(b->be->event_sync(e->done[way]));
-        TRY(b->be->event_seconds(b->from, e->done[way], &seconds[way]));
-        if (seconds[way] < least_seconds) seconds[way] = least_seconds;
-    }
+    TRY(whole ? b->be->capture_replay(whole, b->lane[OUT]) : issue_copies(b, e, bytes, busy));
+    TRY(b->be->event_record(b->lane[OUT], b->to));
+    TRY(b->be->event_sync(b->to));
+    TRY(b->be->event_seconds(b->from, b->to, seconds));
+    *seconds /= chain(bytes);
+    if (*seconds < least_seconds) *seconds = least_seconds;
     return TIDE_OK;
 }
 
-/* The median seconds of each way that is busy; the first copy touches the pages and does not count. */
+static TideStatus capture_copies(const Bench *b, const Ends *e, size_t bytes, const bool *busy, Capture **out)
+{
+    *out = NULL;
+    if (!bench_replays(b)) return TIDE_OK;
+    TRY(b->be->capture_begin(b->lane[OUT]));
+    TideStatus status = issue_copies(b, e, bytes, busy), ended = b->be->capture_end(b->lane[OUT], out);
+    if (!status || !*out) return status ? status : ended;
+    b->be->capture_free(*out);
+    *out = NULL;
+    return status;
+}
+
+/* The median seconds of a copy; the first ones touch the pages and do not count. */
 static TideStatus time_copies(const Bench *b, const Ends *e, size_t bytes, const bool *busy, double *seconds)
 {
-    double time[WAYS][ROUNDS], now[WAYS] = { 0 };
+    double time[ROUNDS], now;
+    Capture *whole;
+    TideStatus status = capture_copies(b, e, bytes, busy, &whole);
 
-    for (int r = -1; r < ROUNDS; r++) {
-        TRY(copy_once(b, e, bytes, busy, now));
-        for (int way = 0; r >= 0 && way < WAYS; way++) time[way][r] = now[way];
+    for (int r = -1; !status && r < ROUNDS; r++) {
+        status = time_once(b, e, bytes, busy, whole, &now);
+        if (r >= 0) time[r] = now;
     }
-    for (int way = 0; way < WAYS; way++) {
-        qsort(time[way], ROUNDS, sizeof **time, by_value);
-        seconds[way] = time[way][ROUNDS / 2];
-    }
-    return TIDE_OK;
+    if (whole) b->be->capture_free(whole);
+    if (!status) *seconds = median_of(time, ROUNDS);
+    return status;
 }
 
 static TideStatus measure_size(const Bench *b, const Ends *e, size_t bytes, LinkSpeed *s)
 {
     static const bool ways[WAYS + 1][WAYS] = { { true, false }, { false, true }, { true, true } };
-    double seconds[WAYS + 1][WAYS], n = (double)bytes;
+    double seconds[WAYS + 1], n = (double)bytes;
 
-    for (int i = 0; i < WAYS + 1; i++) TRY(time_copies(b, e, bytes, ways[i], seconds[i]));
-    *s = (LinkSpeed){ bytes, n / seconds[OUT][OUT], n / seconds[IN][IN], n / seconds[WAYS][OUT],
-                      n / seconds[WAYS][IN] };
+    for (int i = 0; i < WAYS + 1; i++) TRY(time_copies(b, e, bytes, ways[i], &seconds[i]));
+    *s = (LinkSpeed){ bytes, n / seconds[OUT], n / seconds[IN], n / seconds[WAYS], n / seconds[WAYS] };
     return TIDE_OK;
 }
 
@@ -101,7 +119,7 @@ static TideStatus measure_fixed(const Bench *b, size_t borrowed, TideProfile *f)
     TRY(b->be->memory(b->device, &m));
     size_t taken = m.process ? m.process : m.total - m.free;
     f->fixed_bytes = taken > borrowed ? taken - borrowed : 0;
-    if (b->be->capture_begin && !b->p->tide->options.no_graph) f->fixed_bytes += graph_bytes;
+    if (bench_replays(b)) f->fixed_bytes += graph_bytes;
     return TIDE_OK;
 }
 
@@ -125,14 +143,15 @@ TideStatus measure_links(const Bench *b, TideProfile *f)
 
     TideStatus status = b->be->device_alloc(b->device, bytes, &device);
     if (!status) status = b->be->host_alloc(b->device, bytes, &host);
-    for (int way = 0; !status && way < WAYS; way++) status = b->be->event_new(b->device, &e.done[way]);
+    if (!status) status = b->be->event_new(b->device, &e.fork);
+    if (!status) status = b->be->event_new(b->device, &e.join);
     e.device = device;
     e.host = host;
     if (!status) memset(host, 0x5a, bytes);
     if (!status) status = measure_sizes(b, &e, f);
     if (!status) status = measure_fixed(b, bytes, f);
-    for (int way = 0; way < WAYS; way++)
-        if (e.done[way]) b->be->event_free(e.done[way]);
+    if (e.fork) b->be->event_free(e.fork);
+    if (e.join) b->be->event_free(e.join);
     if (host) b->be->host_free(b->device, host, bytes);
     if (device) b->be->device_free(b->device, device, bytes);
     return status;

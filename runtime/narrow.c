@@ -2,6 +2,8 @@
 #include <string.h>
 #include "runtime/tide.h"
 
+enum { WORTH_THREADS = 1 << 16 }; /* numbers */
+
 static uint32_t bits_of(float x)
 {
     uint32_t bits;
@@ -56,6 +58,7 @@ void tide_widen(TideType from_type, const void *from, int64_t n, float *to)
     if (from_type == TIDE_F32)
         memcpy(to, from, (size_t)n * sizeof *to);
     else
+#pragma omp parallel for if (n > WORTH_THREADS)
         for (int64_t i = 0; i < n; i++)
             to[i] = from_type == TIDE_BF16 ? float_of((uint32_t)half[i] << 16) : from_f16(half[i]);
 }
@@ -67,5 +70,6 @@ void tide_narrow(TideType to_type, const float *from, int64_t n, void *to)
     if (to_type == TIDE_F32)
         memcpy(to, from, (size_t)n * sizeof *from);
     else
+#pragma omp parallel for if (n > WORTH_THREADS)
         for (int64_t i = 0; i < n; i++) half[i] = to_type == TIDE_BF16 ? to_bf16(from[i]) : to_f16(from[i]);
 }

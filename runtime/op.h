@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-enum { OP_MAX_OUT = 4, OP_ATTR_BYTES = 64 };
+enum { OP_MAX_OUT = 16, OP_ATTR_BYTES = 64 };
 
 typedef struct Tensor {
     TideType  type;
@@ -109,6 +109,11 @@ TideTensor graph_param_grad(TideGraph *g, TideTensor parameter, bool *add);
 /* While OpDesc.grad runs: take what other uses of x already gave to its gradient
  * (0: nothing). The op must then include it in its own din for x. */
 TideTensor graph_take_grad(TideGraph *g, TideTensor x);
+
+/* While OpDesc.grad runs: let the node that made x also write `out` as its last output, and read `in`, where
+ * that adds to it (0: it does not), as its last input; both were left out so far. False, and nothing is
+ * changed, if x was made by another op or several nodes, or if out is written after it. */
+bool       graph_extend(TideGraph *g, TideTensor x, const OpDesc *op, TideTensor in, TideTensor out);
 
 /* The newest node that writes x; NULL: none. */
 const Node *graph_writer(const TideGraph *g, TideTensor x);

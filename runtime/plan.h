@@ -37,7 +37,7 @@ typedef struct Step {
 /* A tensor for a while at a place. A tensor that is recomputed or fetched back
  * owns several slots, one for each stay. Not stored: the lifetime of a slot is
  * from its first to its last use in steps[]; a slot of a persistent tensor lives as long as
- * tensor_live_in/out say. */
+ * holding.h says. */
 typedef struct Slot {
     int    tensor; /* id in the program; 0: scratch */
     Space  space;
@@ -59,14 +59,16 @@ typedef struct Section {
     int   n_events;           /* each event is recorded once per section            */
 } Section;
 
-/* What was decided for an activation of the first graph, and its price: the seconds a byte
- * at the moment that binds, and the device bytes at which the decision would flip
- * (0: not known). */
+/* What was decided for an activation of the first graph, and why: all else as it is. */
 typedef struct Decision {
     int      tensor;
     TideFate fate;
-    double   price;
-    size_t   flip_bytes;
+    double   price;      /* seconds a byte that keeping it would save; kept: that giving it up would cost */
+    size_t   flip_bytes; /* of the arena at which a tensor that was given up would be kept; kept: at which
+                          * it would be given up (0: not known)                                        */
+    int      node;       /* that runs at the fullest moment at which it lies unused, if kept; -1: not known */
+    size_t   live_bytes; /* on the device at that moment                                               */
+    double   seconds[TIDE_FATE_COUNT]; /* of the micro-step under each fate; negative: it cannot have it */
 } Decision;
 
 struct TidePlan {

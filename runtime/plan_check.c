@@ -191,6 +191,9 @@ static TideStatus check_decisions(const Proof *pr)
                                 d->tensor, pr->program->n_tensors - 1);
         if ((int)d->fate < 0 || d->fate >= TIDE_FATE_COUNT)
             return proof_refuse(pr, "decision %d is fate %d of %d", i, (int)d->fate, TIDE_FATE_COUNT);
+        if (d->node < NONE || d->node >= pr->program->graphs[0]->n_nodes)
+            return proof_refuse(pr, "decision %d names node %d of %d", i, d->node,
+                                pr->program->graphs[0]->n_nodes);
     }
     return TIDE_OK;
 }

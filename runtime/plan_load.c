@@ -70,27 +70,42 @@ static TideStatus read_homes(const JsonAt *root, TidePlan *plan)
     return TIDE_OK;
 }
 
+/* A row: tensor, fate, price, flip bytes, name, bytes, node, its name, live bytes, seconds of each fate. */
+TideStatus plan_read_decision(const JsonAt *row, Decision *d, DecisionText *text)
+{
+    enum { FIRST_FATE = 9, ITEMS = FIRST_FATE + TIDE_FATE_COUNT - 1 };
+    JsonAt at[ITEMS];
+    size_t n = 0;
+    int word = 0;
+
+    TRY(read_array(row, ITEMS, ITEMS, &n));
+    for (size_t i = 0; i < ITEMS; i++) at[i] = read_item(row, i);
+    TRY(read_index(row, 0, &d->tensor));
+    TRY(read_word(&at[1], fate_names, TIDE_FATE_COUNT, &word));
+    d->fate = (TideFate)word;
+    TRY(read_real(&at[2], -1e300, 1e300, &d->price));
+    TRY(read_size(&at[3], &d->flip_bytes));
+    TRY(read_text(&at[4], &text->name));
+    TRY(read_size(&at[5], &text->bytes));
+    TRY(read_index(row, 6, &d->node));
+    TRY(read_text(&at[7], &text->node));
+    TRY(read_size(&at[8], &d->live_bytes));
+    d->seconds[TIDE_AUTO] = -1;
+    for (int fate = TIDE_KEEP; fate < TIDE_FATE_COUNT; fate++)
+        TRY(read_real(&at[FIRST_FATE + fate - TIDE_KEEP], -1e300, 1e300, &d->seconds[fate]));
+    return TIDE_OK;
+}
+
 static TideStatus read_decisions(const JsonAt *root, TidePlan *plan)
 {
     JsonAt list;
-    size_t n = 0;
+    DecisionText text;
 
     TRY(read_member(root, "decisions", &list));
     TRY(read_list(&list, sizeof *plan->decisions, &plan->decisions, &plan->n_decisions));
     for (int i = 0; i < plan->n_decisions; i++) {
-        Decision *d = &plan->decisions[i];
         JsonAt at = read_item(&list, (size_t)i);
-        TRY(read_array(&at, 5, 5, &n));
-        JsonAt fate = read_item(&at, 1), price = read_item(&at, 2), flip = read_item(&at, 3),
-               name = read_item(&at, 4);
-        const char *text = NULL;
-        int word = 0;
-        TRY(read_index(&at, 0, &d->tensor));
-        TRY(read_word(&fate, fate_names, TIDE_FATE_COUNT, &word));
-        TRY(read_real(&price, -1e300, 1e300, &d->price));
-        TRY(read_size(&flip, &d->flip_bytes));
-        TRY(read_text(&name, &text));
-        d->fate = (TideFate)word;
+        TRY(plan_read_decision(&at, &plan->decisions[i], &text));
     }
     return TIDE_OK;
 }
@@ -114,7 +129,7 @@ static TideStatus read_tallies(const JsonAt *stats, TidePlanStats *s)
     return TIDE_OK;
 }
 
-static TideStatus read_stats(const JsonAt *root, TidePlanStats *s)
+TideStatus plan_read_stats(const JsonAt *root, TidePlanStats *s)
 {
     const char *keys[STAT_SIZES + STAT_REALS + 2] = { NULL };
     JsonAt stats, at;
@@ -337,16 +352,17 @@ static TideStatus read_plan(const JsonFile *f, const TideProgram *p, TidePlan *p
     TRY(read_arena(&root, plan));
     TRY(read_homes(&root, plan));
     TRY(read_decisions(&root, plan));
-    TRY(read_stats(&root, &plan->stats));
+    TRY(plan_read_stats(&root, &plan->stats));
     return read_sections(&root, p, plan);
 }
 
 /* The proof does not know the file; its message gets the path in front. */
-static TideStatus check_loaded(const TideProgram *p, const TidePlan *plan, const char *path)
+static TideStatus check_loaded(const TideProgram *p, TidePlan *plan, const char *path)
 {
     char text[sizeof p->tide->message];
     TideStatus status = tide_plan_check(p, plan);
 
+    plan->stats.checked = !status;
     if (!status) return TIDE_OK;
     memcpy(text, p->tide->message, sizeof text);
     return tide_fail(p->tide, status, "%s: %s", path, text);

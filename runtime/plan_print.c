@@ -12,22 +12,11 @@ typedef struct Text {
 
 /* ---- Numbers for people --------------------------------------------------- */
 
-/* "512 B", "8.0 MiB", "1.98 GiB". */
-static Text bytes_text(size_t bytes)
+static Text size_text(size_t bytes)
 {
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-    double x = (double)bytes;
-    int unit = 0;
     Text t;
 
-    while (x >= 1024) {
-        x /= 1024;
-        unit++;
-    }
-    if (unit == 0)
-        snprintf(t.s, sizeof t.s, "%zu B", bytes);
-    else
-        snprintf(t.s, sizeof t.s, "%.*f %s", unit >= 3 ? 2 : 1, x, units[unit]);
+    bytes_text(bytes, t.s);
     return t;
 }
 
@@ -74,12 +63,12 @@ static void print_head(const TideProgram *p, const TidePlan *plan, FILE *to)
     fprintf(to, "plan for program %016" PRIx64 ", policy %s, %d graphs\n", plan->program_hash,
             policy_names[plan->policy], p->n_graphs);
     fprintf(to, "device %s (persistent %s; keeping everything takes %s)   host %s, staging 2 x %s\n",
-            bytes_text(plan->arena_bytes[SPACE_DEVICE]).s, bytes_text(s->static_bytes).s,
-            bytes_text(s->keep_bytes).s, bytes_text(plan->arena_bytes[SPACE_HOST]).s, bytes_text(stage).s);
+            size_text(plan->arena_bytes[SPACE_DEVICE]).s, size_text(s->static_bytes).s,
+            size_text(s->keep_bytes).s, size_text(plan->arena_bytes[SPACE_HOST]).s, size_text(stage).s);
     fprintf(to, "kept %d (%s)   recomputed %d (%s)   offloaded %d (%s)\n", s->fate[TIDE_KEEP].tensors,
-            bytes_text(s->fate[TIDE_KEEP].bytes).s, s->fate[TIDE_RECOMPUTE].tensors,
-            bytes_text(s->fate[TIDE_RECOMPUTE].bytes).s, s->fate[TIDE_OFFLOAD].tensors,
-            bytes_text(s->fate[TIDE_OFFLOAD].bytes).s);
+            size_text(s->fate[TIDE_KEEP].bytes).s, s->fate[TIDE_RECOMPUTE].tensors,
+            size_text(s->fate[TIDE_RECOMPUTE].bytes).s, s->fate[TIDE_OFFLOAD].tensors,
+            size_text(s->fate[TIDE_OFFLOAD].bytes).s);
     fprintf(to, "predicted %s (recompute %s, stall %s)\n", seconds_text(s->seconds).s,
             seconds_text(s->recompute_seconds).s, seconds_text(s->stall_seconds).s);
 }
@@ -108,7 +97,7 @@ static void print_run(const TideProgram *p, const Section *sec, const Step *s, F
     fputs(" ->", to);
     for (int i = n->n_in; i < n->n_in + n->n_out; i++)
         if (arg[i] >= 0) print_place(p, &sec->slots[arg[i]], to);
-    if (scratch >= 0) fprintf(to, " scratch %s", bytes_text(sec->slots[scratch].bytes).s);
+    if (scratch >= 0) fprintf(to, " scratch %s", size_text(sec->slots[scratch].bytes).s);
 }
 
 static void print_copy(const TideProgram *p, const Section *sec, const Step *s, FILE *to)
@@ -116,7 +105,7 @@ static void print_copy(const TideProgram *p, const Section *sec, const Step *s, 
     print_place(p, &sec->slots[s->src], to);
     fputs(" ->", to);
     print_place(p, &sec->slots[s->dst], to);
-    fprintf(to, "  %s", bytes_text(program_tensor(p, sec->slots[s->src].tensor)->bytes).s);
+    fprintf(to, "  %s", size_text(program_tensor(p, sec->slots[s->src].tensor)->bytes).s);
 }
 
 /* ran: how often each node ran before this step. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "runtime/base.h"
 #include "runtime/io/json_read.h"
+#include "runtime/io/out_file.h"
 #include "runtime/plan_json.h"
 
 const StatField stat_sizes[STAT_SIZES] = {
@@ -81,6 +82,13 @@ static void put_decisions(FILE *to, const TideProgram *p, const TidePlan *plan)
         put_real(to, d->price);
         fprintf(to, ", %zu, ", d->flip_bytes);
         put_name(to, p, d->tensor);
+        fprintf(to, ", %zu, %d, ", p->tensors[d->tensor]->bytes, d->node);
+        write_text(to, d->node >= 0 ? p->graphs[0]->nodes[d->node]->name : "");
+        fprintf(to, ", %zu", d->live_bytes);
+        for (int fate = TIDE_KEEP; fate < TIDE_FATE_COUNT; fate++) {
+            fputs(", ", to);
+            put_real(to, d->seconds[fate]);
+        }
         fputs("]", to);
     }
     fputs("]", to);
@@ -160,6 +168,13 @@ static void put_plan(FILE *to, const TideProgram *p, const TidePlan *plan)
     fputs("]}\n", to);
 }
 
+static bool decision_is_finite(const Decision *d)
+{
+    for (int fate = TIDE_KEEP; fate < TIDE_FATE_COUNT; fate++)
+        if (!isfinite(d->seconds[fate])) return false;
+    return isfinite(d->price);
+}
+
 /* JSON has no infinity and no NaN: what of the plan is one, NULL if nothing is. */
 static const char *not_finite(const TidePlan *plan)
 {
@@ -167,7 +182,7 @@ static const char *not_finite(const TidePlan *plan)
         if (!isfinite(*(const double *)((const char *)&plan->stats + stat_reals[i].at)))
             return stat_reals[i].key;
     for (int i = 0; i < plan->n_decisions; i++)
-        if (!isfinite(plan->decisions[i].price)) return "price";
+        if (!decision_is_finite(&plan->decisions[i])) return "price";
     for (int i = 0; i < plan->n_sections; i++)
         for (int j = 0; plan->sections[i].spans && j < plan->sections[i].n_steps; j++)
             if (!isfinite(plan->sections[i].spans[j].start) || !isfinite(plan->sections[i].spans[j].end))
@@ -180,11 +195,11 @@ TideStatus tide_plan_save(const TideProgram *p, const TidePlan *plan, const char
     const char *odd = not_finite(plan);
 
     if (odd) return tide_fail(p->tide, TIDE_BAD_FILE, "%s: the plan's %s is no finite number", path, odd);
-    FILE *to = fopen(path, "wb");
-    if (!to) return tide_fail(p->tide, TIDE_IO, "%s: cannot write the plan: %s", path, strerror(errno));
-    put_plan(to, p, plan);
-    bool failed = ferror(to) != 0;
-    if (fclose(to) || failed)
+    OutFile file;
+    if (!out_file_open(&file, path))
+        return tide_fail(p->tide, TIDE_IO, "%s: cannot write the plan: %s", path, strerror(errno));
+    put_plan(file.to, p, plan);
+    if (!out_file_close(&file))
         return tide_fail(p->tide, TIDE_IO, "%s: the plan was cut short: %s", path, strerror(errno));
     return TIDE_OK;
 }

@@ -18,8 +18,6 @@
 #include "runtime/planner.h"
 #include "runtime/profile.h"
 
-enum { HOME_ALIGNMENT = 256 };
-
 static double wall_clock(void)
 {
     struct timespec t;
@@ -41,8 +39,7 @@ static void choose_homes(Planner *pl)
 {
     static const TideKind kinds[] = { TIDE_PARAMETER, TIDE_STATE, TIDE_GRADIENT };
     const TideProgram *p = pl->program;
-    size_t alignment =
-        p->tide->backend->alignment > HOME_ALIGNMENT ? p->tide->backend->alignment : HOME_ALIGNMENT;
+    size_t alignment = p->tide->backend->alignment;
 
     for (int id = 0; id < p->n_tensors; id++) pl->homes[id] = SIZE_MAX;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
@@ -202,36 +199,6 @@ static TideStatus write_section(Planner *pl, int i, TidePlan *plan, Emitted *e)
     return TIDE_OK;
 }
 
-/* The price of a fate: the seconds that keeping the tensor would save, by its bytes. Reuses the
- * evaluator, so it comes after the section was emitted. */
-static double price_of(GraphWork *w, const Solution *s, int t, double seconds)
-{
-    TideFate fate = s->fates[t];
-
-    if (fate == TIDE_KEEP) return 0;
-    s->fates[t] = TIDE_KEEP;
-    double kept = evaluate_again(w->evaluator, s->fates, s->live_limit).seconds;
-    s->fates[t] = fate;
-    return kept < seconds ? (seconds - kept) / (double)w->problem->tensors[t].bytes : 0;
-}
-
-static TideStatus write_decisions(Planner *pl, const Solution *s, TidePlan *plan)
-{
-    GraphWork *w = &pl->work[0];
-    double seconds = evaluate_again(w->evaluator, s->fates, s->live_limit).seconds;
-
-    plan->decisions = calloc((size_t)w->facts->n_choices + 1, sizeof *plan->decisions);
-    if (!plan->decisions) return no_memory(pl->program);
-    for (int i = 0; i < w->facts->n_choices; i++) {
-        int t = w->facts->choices[i], id = w->problem->tensors[t].id;
-        plan->decisions[plan->n_decisions++] =
-            (Decision){ .tensor = id, .fate = s->fates[t], .price = price_of(w, s, t, seconds) };
-        plan->stats.fate[s->fates[t]].tensors++;
-        plan->stats.fate[s->fates[t]].bytes += pl->program->tensors[id]->bytes;
-    }
-    return TIDE_OK;
-}
-
 static void write_stats(const Planner *pl, const Emitted *first, TidePlan *plan)
 {
     TidePlanStats *s = &plan->stats;
@@ -271,7 +238,7 @@ static TideStatus write_plan(Planner *pl, const Solution *s, TidePlan *plan)
     TRY(record_snapshot(pl->program->tide, &plan->record));
     plan->program_hash = program_hash(pl->program);
     plan->numerics_hash = numerics_hash(pl->program, plan->record);
-    plan->fixed_bytes = profile_fixed_bytes(pl->profile);
+    plan->fixed_bytes = tide_profile_fixed(pl->profile);
     plan->policy = pl->budget.policy;
     plan->arena_bytes[SPACE_DEVICE] = pl->static_bytes;
     plan->sections = calloc((size_t)pl->n_graphs, sizeof *plan->sections);
@@ -285,7 +252,7 @@ static TideStatus write_plan(Planner *pl, const Solution *s, TidePlan *plan)
         for (int at = 0; at < schedule->n_runs; at++)
             plan->stats.live_bytes = most(plan->stats.live_bytes, schedule->live[at]);
     }
-    TRY(write_decisions(pl, s, plan));
+    TRY(planner_write_decisions(pl, s, plan));
     write_stats(pl, &first, plan);
     return write_bounds(pl, plan);
 }
@@ -295,6 +262,8 @@ static TideStatus new_plan(Planner *pl, const Solution *s, TidePlan **out)
     TidePlan *plan = calloc(1, sizeof *plan);
     TideStatus status = plan ? write_plan(pl, s, plan) : no_memory(pl->program);
 
+    if (!status) status = tide_plan_check(pl->program, plan); /* it takes a fiftieth of the planning */
+    if (!status) plan->stats.checked = true;
     if (status)
         tide_plan_free(plan);
     else
@@ -304,24 +273,11 @@ static TideStatus new_plan(Planner *pl, const Solution *s, TidePlan **out)
 
 /* ---- Make ---------------------------------------------------------------- */
 
-enum { SIZE_TEXT = 32 };
-
-static const char *size_text(size_t bytes, char text[SIZE_TEXT])
-{
-    static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
-    double value = (double)bytes;
-    int unit = 0;
-
-    for (; value >= 1024 && unit < 4; unit++) value /= 1024;
-    snprintf(text, SIZE_TEXT, unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
-    return text;
-}
-
 /* The largest of what lies on the device when the least plan takes most. */
 static void name_largest(const Schedule *s, int at, char *text, size_t size)
 {
     const Problem *p = s->facts->problem;
-    char bytes[SIZE_TEXT];
+    char bytes[BYTES_TEXT];
     int named = -1;
 
     *text = '\0';
@@ -338,7 +294,7 @@ static void name_largest(const Schedule *s, int at, char *text, size_t size)
         size_t n = strlen(text);
         snprintf(text + n, size - n, "%s%s %s", k ? ", " : "",
                  s->stays[best].tensor < 0 ? "scratch" : p->tensors[s->stays[best].tensor].name,
-                 size_text(s->stays[best].bytes, bytes));
+                 bytes_text(s->stays[best].bytes, bytes));
         named = best;
     }
 }
@@ -354,7 +310,7 @@ static TideStatus refuse_host(const Planner *pl)
 
 static TideStatus refuse(Planner *pl, size_t *least)
 {
-    char budget[SIZE_TEXT], fixed[SIZE_TEXT], lowest[SIZE_TEXT], proven[SIZE_TEXT], names[300] = "-",
+    char budget[BYTES_TEXT], fixed[BYTES_TEXT], lowest[BYTES_TEXT], proven[BYTES_TEXT], names[300] = "-",
                                                                                     needed[300];
     const Facts *binding = pl->work[pl->bound_graph].facts;
     size_t first = pl->least.height, found = most(first, pl->others);
@@ -374,19 +330,36 @@ static TideStatus refuse(Planner *pl, size_t *least)
         pl->program->tide, TIDE_NO_PLAN,
         "no plan%s%s fits %s (%zu bytes): parameters, gradients and states take %s; the least budget found "
         "is %zu bytes (%s), set by node %s of graph %s (%s); no plan can take less than %s, which node %s "
-        "needs "
-        "(%s)",
+        "needs (%s)",
         pl->budget.policy ? " of policy " : "", pl->budget.policy ? policy_names[pl->budget.policy] : "",
-        size_text(pl->budget.device_bytes, budget), pl->budget.device_bytes,
-        size_text(pl->static_bytes, fixed), found, size_text(found, lowest),
+        bytes_text(pl->budget.device_bytes, budget), pl->budget.device_bytes,
+        bytes_text(pl->static_bytes, fixed), found, bytes_text(found, lowest),
         s->n_runs ? w->problem->nodes[s->runs[score.peak_at].node].name : "-", w->graph->name, names,
-        size_text(pl->bound.bytes, proven),
+        bytes_text(pl->bound.bytes, proven),
         pl->bound.node == NO_NODE ? "-" : binding->problem->nodes[pl->bound.node].name, needed);
 }
 
 static bool host_is_too_small(const Planner *pl)
 {
     return pl->budget.host_bytes && pl->budget.host_bytes < 2 * pl->stage_bytes;
+}
+
+TideStatus tide_plan_least(const TideProgram *p, const TideProfile *f, TideBudget b, size_t *least,
+                           size_t *bound)
+{
+    Planner *pl;
+
+    *least = *bound = 0;
+    TRY(planner_open(p, f, b, &pl));
+    TideStatus status = host_is_too_small(pl) ? refuse_host(pl) : planner_note_bound(pl, 0);
+    *least = *bound = pl->bound.bytes;
+    if (!status && (!b.device_bytes || *bound <= b.device_bytes)) {
+        status = planner_find_extremes(pl);
+        if (!status && !pl->least.found) status = refuse_host(pl);
+        *least = most(pl->least.height, pl->others);
+    }
+    planner_close(pl);
+    return status;
 }
 
 TideStatus tide_plan_make(const TideProgram *p, const TideProfile *f, TideBudget b, TidePlan **out,
@@ -427,8 +400,8 @@ static TideStatus sweep(Planner *pl, const TideBudget *budgets, int n, TidePlan 
     return TIDE_OK;
 }
 
-TideStatus plan_sweep(const TideProgram *p, const TideProfile *f, const TideBudget *budgets, int n,
-                      TidePlan **plans)
+TideStatus tide_plan_sweep(const TideProgram *p, const TideProfile *f, const TideBudget *budgets, int n,
+                           TidePlan **plans)
 {
     Planner *pl;
 

@@ -63,10 +63,8 @@ TideStatus planner_apply(Planner *pl, const Solution *s);
 /* An empty solution in the planner's pool. */
 TideStatus planner_new_solution(Planner *pl, Solution *out);
 
-/* Plans for budgets that ascend in device_bytes and are alike otherwise, so that the predicted seconds never
- * rise with the budget: each plan is a candidate for the next budget. plans[i] is NULL where nothing
- * fits; the caller frees the others. */
-TideStatus plan_sweep(const TideProgram *p, const TideProfile *f, const TideBudget *budgets, int n,
-                      TidePlan **plans);
+/* Write what was decided for each tensor with a choice, its price and the moment that binds, into the plan.
+ * Evaluates other fates, so it comes after the sections were emitted. */
+TideStatus planner_write_decisions(Planner *pl, const Solution *s, TidePlan *plan);
 
 #endif

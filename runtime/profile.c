@@ -13,13 +13,18 @@ Link profile_link(const TideProfile *f)
 {
     return f->link;
 }
-size_t profile_fixed_bytes(const TideProfile *f)
+size_t tide_profile_fixed(const TideProfile *f)
 {
     return f->fixed_bytes;
 }
 int tide_profile_filled(const TideProfile *f)
 {
     return f->filled;
+}
+
+void tide_profile_set_link(TideProfile *f, double bytes_per_second)
+{
+    f->link.out = f->link.in = f->link.duplex = bytes_per_second;
 }
 
 int profile_find(const TideProfile *f, const char *key)
@@ -40,38 +45,40 @@ static void add_tensor(char *text, size_t size, const Tensor *t)
 }
 
 /* Nodes of one key take equally long. An op whose time depends on its attributes says so. */
-static char *make_key(const TideProgram *p, const Node *n)
+char *profile_key(const Node *n, const Tensor *const *in, const Tensor *const *out)
 {
     size_t size = 64 + 64 * (size_t)(n->n_in + n->n_out);
     char *key = calloc(size, 1);
 
     if (!key) return NULL;
     snprintf(key, size, "%s", n->op->name);
-    for (int i = 0; i < n->n_in; i++) add_tensor(key, size, program_tensor(p, n->in[i].id));
+    for (int i = 0; i < n->n_in; i++) add_tensor(key, size, in[i]);
     snprintf(key + strlen(key), size - strlen(key), " >");
-    for (int i = 0; i < n->n_out; i++) add_tensor(key, size, program_tensor(p, n->out[i].id));
+    for (int i = 0; i < n->n_out; i++) add_tensor(key, size, out[i]);
     if (n->op->facts & OP_TIME_BY_ATTR)
         for (size_t i = 0; i < 8; i++)
             snprintf(key + strlen(key), size - strlen(key), "%s%02x", i ? "" : " #", n->attr.bytes[i]);
     return key;
 }
 
-/* Bytes that a node reads and writes at least. */
-static double node_bytes(const TideProgram *p, const Node *n)
+double infos_bytes(const Node *n, const Tensor *const *in, const Tensor *const *out)
 {
     double bytes = 0;
 
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i].id) bytes += (double)program_tensor(p, n->in[i].id)->bytes;
+        if (in[i]) bytes += (double)in[i]->bytes;
     for (int i = 0; i < n->n_out; i++)
-        if (n->out[i].id) bytes += (double)program_tensor(p, n->out[i].id)->bytes;
+        if (out[i]) bytes += (double)out[i]->bytes;
     return bytes;
 }
 
 /* The entry for a node, made if there is none; -1 without memory. */
 static int entry_for(const TideProgram *p, TideProfile *f, const Node *n)
 {
-    char *key = make_key(p, n);
+    const Tensor *in[n->n_in + 1], *out[OP_MAX_OUT];
+
+    node_infos(p, n, in, out);
+    char *key = profile_key(n, in, out);
     int found = key ? profile_find(f, key) : -1;
     size_t scratch = node_scratch(p, n);
 
@@ -86,8 +93,9 @@ static int entry_for(const TideProgram *p, TideProfile *f, const Node *n)
         return -1;
     }
     f->entries = grown;
-    f->entries[f->n_entries] =
-        (Entry){ .key = key, .flops = node_flops(p, n), .bytes = node_bytes(p, n), .scratch_bytes = scratch };
+    f->entries[f->n_entries] = (Entry){
+        .key = key, .flops = node_flops(p, n), .bytes = infos_bytes(n, in, out), .scratch_bytes = scratch
+    };
     return f->n_entries++;
 }
 
@@ -102,6 +110,20 @@ static TideStatus index_graph(const TideProgram *p, TideProfile *f, const TideGr
         if (entry_of[i] < 0) return TIDE_NO_MEMORY;
     }
     return TIDE_OK;
+}
+
+static DeviceFacts device_facts(Tide *t)
+{
+    const Backend *be = t->backend;
+    MemoryInfo memory = { 0 };
+
+    if (be->memory(t->device, &memory)) memory.total = 0;
+    return (DeviceFacts){ .memory_bytes = memory.total,
+                          .types = be->types,
+                          .block_elements = be->block_elements,
+                          .flops_per_second = be->rough.flops_per_second,
+                          .bytes_per_second = be->rough.bytes_per_second,
+                          .launch_seconds = be->rough.launch_seconds };
 }
 
 TideStatus profile_new(const TideProgram *p, TideProfile **out)
@@ -119,6 +141,7 @@ TideStatus profile_new(const TideProgram *p, TideProfile **out)
         tide_profile_free(f);
         return tide_fail(p->tide, status, "no memory for a profile");
     }
+    f->facts = device_facts(p->tide);
     f->alignment = p->tide->backend->alignment;
     snprintf(f->device, sizeof f->device, "%s", p->tide->name);
     snprintf(f->versions, sizeof f->versions, "%s", p->tide->backend->versions(p->tide->device));
@@ -153,33 +176,37 @@ static bool same_op(const Entry *a, const Entry *b)
     return n == strcspn(b->key, " ") && memcmp(a->key, b->key, n) == 0;
 }
 
-/* The measured entry of the same op whose work is nearest; NULL: none. */
-static const Entry *nearest(const TideProfile *f, const Entry *e)
+static double times_apart(double a, double b)
+{
+    return a > b ? a / b : b / a;
+}
+
+const Entry *profile_nearest(const TideProfile *f, const Entry *e)
 {
     const Entry *best = NULL;
-    double best_ratio = 0;
+    double best_apart = 0;
 
     for (int i = 0; i < f->n_entries; i++) {
         const Entry *other = &f->entries[i];
         if (other->source != SOURCE_MEASURED || !same_op(e, other) || other->bytes <= 0 || e->bytes <= 0)
             continue;
-        double ratio = other->bytes > e->bytes ? other->bytes / e->bytes : e->bytes / other->bytes;
-        if (!best || ratio < best_ratio) {
-            best = other;
-            best_ratio = ratio;
-        }
+        double apart = times_apart(other->bytes, e->bytes) * times_apart(other->flops + 1, e->flops + 1);
+        if (best && apart >= best_apart) continue;
+        best = other;
+        best_apart = apart;
     }
     return best;
 }
 
-void profile_fill(const TideProgram *p, TideProfile *f)
+/* Scale what is not known from entries of another profile, or of this one. */
+static void fill_from(const TideProgram *p, const TideProfile *from, TideProfile *f)
 {
     const Rough *rough = &p->tide->backend->rough;
 
     for (int i = 0; i < f->n_entries; i++) {
         Entry *e = &f->entries[i];
         if (e->source != SOURCE_NONE) continue;
-        const Entry *like = nearest(f, e);
+        const Entry *like = profile_nearest(from, e);
         e->source = like ? SOURCE_SCALED : SOURCE_GUESSED;
         e->seconds = like ? like->seconds * guess(rough, e) / guess(rough, like) : guess(rough, e);
         f->filled++;
@@ -192,9 +219,78 @@ void profile_fill(const TideProgram *p, TideProfile *f)
     }
 }
 
+void profile_fill(const TideProgram *p, TideProfile *f)
+{
+    fill_from(p, f, f);
+}
+
+TideStatus tide_profile_scale(const TideProgram *p, const TideProfile *from, TideProfile **out)
+{
+    TRY(profile_new(p, out));
+    TideProfile *f = *out;
+
+    for (int i = 0; i < f->n_entries; i++) {
+        int same = profile_find(from, f->entries[i].key);
+        if (same < 0) continue;
+        f->entries[i].seconds = from->entries[same].seconds;
+        f->entries[i].source = from->entries[same].source;
+    }
+    f->link = from->link;
+    f->fixed_bytes = from->fixed_bytes;
+    fill_from(p, from, f);
+    return TIDE_OK;
+}
+
 TideStatus tide_profile_guess(const TideProgram *p, TideProfile **out)
 {
     TRY(profile_new(p, out));
     profile_fill(p, *out);
+    return TIDE_OK;
+}
+
+/* ---- Merging -------------------------------------------------------------------- */
+
+static bool same_kind(const char *a, const char *b)
+{
+    size_t n = strcspn(a, ":");
+
+    return n == strcspn(b, ":") && memcmp(a, b, n) == 0;
+}
+
+/* The entry of f for that key, made empty if there is none; NULL without memory. */
+static Entry *entry_of_key(TideProfile *f, const char *key)
+{
+    int found = profile_find(f, key);
+
+    if (found >= 0) return &f->entries[found];
+    char *copy = malloc(strlen(key) + 1);
+    Entry *grown = realloc(f->entries, ((size_t)f->n_entries + 1) * sizeof *grown);
+    if (grown) f->entries = grown;
+    if (!copy || !grown) {
+        free(copy);
+        return NULL;
+    }
+    strcpy(copy, key);
+    f->entries[f->n_entries] = (Entry){ .key = copy };
+    return &f->entries[f->n_entries++];
+}
+
+TideStatus tide_profile_merge(const TideProgram *p, TideProfile *f, const TideProfile *older)
+{
+    if (!same_kind(f->device, older->device) || strcmp(f->versions, older->versions) != 0)
+        return tide_fail(
+            p->tide, TIDE_BAD_FILE,
+            "the profile there is of %s (%s), not of %s (%s): give another file, or remove that one",
+            older->device, older->versions, f->device, f->versions);
+    for (int i = 0; i < older->n_entries; i++) {
+        const Entry *from = &older->entries[i];
+        if (from->source != SOURCE_MEASURED) continue;
+        Entry *to = entry_of_key(f, from->key);
+        if (!to) return tide_fail(p->tide, TIDE_NO_MEMORY, "no memory for a profile");
+        if (to->source == SOURCE_MEASURED) continue;
+        char *key = to->key;
+        *to = *from;
+        to->key = key;
+    }
     return TIDE_OK;
 }

@@ -24,6 +24,14 @@ typedef struct LinkSpeed {
 } LinkSpeed;
 enum { MOST_LINK_SIZES = 32 };
 
+/* What planning must know of a device to do without it; types 0: the file does not say. */
+typedef struct DeviceFacts {
+    size_t   memory_bytes;   /* of the device; 0: not known               */
+    unsigned types;          /* as Backend.types                          */
+    int64_t  block_elements; /* as Backend.block_elements                 */
+    double   flops_per_second, bytes_per_second, launch_seconds; /* as Rough */
+} DeviceFacts;
+
 struct TideProfile {
     Entry  *entries; int n_entries;
     int   **entry_of; int n_graphs; /* [graph][node] index into entries */
@@ -33,13 +41,13 @@ struct TideProfile {
     size_t  alignment;   /* of slots                                                */
     int     filled;      /* entries that were scaled or guessed                     */
     char    device[32], versions[256];
+    DeviceFacts facts;
     char   *record;      /* choices that the times were measured with; NULL: none   */
 };
 
 /* Seconds of one run of node n of graph g. Cannot fail: a profile covers its program. */
 double profile_seconds(const TideProfile *f, const TideGraph *g, int node);
 Link   profile_link(const TideProfile *f);
-size_t profile_fixed_bytes(const TideProfile *f);
 
 /* An entry for each distinct node of the program, times not known yet. */
 TideStatus profile_new(const TideProgram *p, TideProfile **out);
@@ -47,7 +55,15 @@ TideStatus profile_new(const TideProgram *p, TideProfile **out);
 void       profile_fill(const TideProgram *p, TideProfile *f);
 /* The entry of that key; -1: none. */
 int        profile_find(const TideProfile *f, const char *key);
-/* profile_json.c: the document. */
+/* The measured entry of the op of that key whose work is nearest; NULL: none. */
+const Entry *profile_nearest(const TideProfile *f, const Entry *e);
+/* The key of a node, owned by the caller; NULL without memory. */
+char      *profile_key(const Node *n, const Tensor *const *in, const Tensor *const *out);
+/* Bytes that a node reads and writes at least. */
+double     infos_bytes(const Node *n, const Tensor *const *in, const Tensor *const *out);
+
+/* profile_json.c: the document; and into an empty profile or one that profile_new() made. */
 void       profile_write(const TideProfile *f, FILE *to);
+TideStatus profile_read(Tide *t, const char *path, TideProfile *f);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "runtime/base.h"
 #include "runtime/io/json_read.h"
+#include "runtime/io/out_file.h"
 #include "runtime/io/record.h"
 #include "runtime/profile.h"
 
@@ -28,6 +29,22 @@ static void write_links(const TideProfile *f, FILE *to)
     fprintf(to, "],\n");
 }
 
+static void write_facts(const DeviceFacts *d, FILE *to)
+{
+    const char *comma = "";
+
+    fprintf(to, ",\n  \"memory_bytes\": %zu,\n  \"types\": [", d->memory_bytes);
+    for (int i = 0; i < TIDE_TYPE_COUNT; i++) {
+        if (!(d->types & 1u << i)) continue;
+        fprintf(to, "%s\"%s\"", comma, type_name((TideType)i));
+        comma = ", ";
+    }
+    fprintf(to,
+            "],\n  \"block_elements\": %lld,\n  \"rough\": { \"flops_per_second\": %.9g, "
+            "\"bytes_per_second\": %.9g, \"launch_seconds\": %.9g }",
+            (long long)d->block_elements, d->flops_per_second, d->bytes_per_second, d->launch_seconds);
+}
+
 static void write_entry(const Entry *e, FILE *to)
 {
     fprintf(to, "\n    { \"key\": ");
@@ -44,6 +61,7 @@ void profile_write(const TideProfile *f, FILE *to)
     write_text(to, f->device);
     fprintf(to, ",\n  \"versions\": ");
     write_text(to, f->versions);
+    write_facts(&f->facts, to);
     fprintf(to, ",\n  \"fixed_bytes\": %zu,\n  \"alignment\": %zu,\n", f->fixed_bytes, f->alignment);
     write_links(f, to);
     if (f->record) fprintf(to, "  \"record\": %s,\n", f->record);
@@ -59,12 +77,11 @@ void profile_write(const TideProfile *f, FILE *to)
 
 TideStatus tide_profile_save(const TideProgram *p, const TideProfile *f, const char *path)
 {
-    FILE *to = fopen(path, "w");
+    OutFile file;
 
-    if (!to) return tide_fail(p->tide, TIDE_IO, "%s: %s", path, strerror(errno));
-    profile_write(f, to);
-    bool failed = ferror(to) != 0;
-    if (fclose(to) != 0 || failed) return tide_fail(p->tide, TIDE_IO, "%s: %s", path, strerror(errno));
+    if (!out_file_open(&file, path)) return tide_fail(p->tide, TIDE_IO, "%s: %s", path, strerror(errno));
+    profile_write(f, file.to);
+    if (!out_file_close(&file)) return tide_fail(p->tide, TIDE_IO, "%s: %s", path, strerror(errno));
     return TIDE_OK;
 }
 
@@ -197,11 +214,49 @@ static TideStatus read_line(const JsonAt *root, const char *key, char *to, size_
     return TIDE_OK;
 }
 
-static TideStatus read_profile(const JsonFile *file, TideProfile *f)
+static TideStatus read_types(const JsonAt *root, unsigned *out)
 {
-    static const char *const keys[] = { "tide_profile", "device", "versions",     "fixed_bytes",
-                                        "alignment",    "link",   "link_by_size", "record",
-                                        "nodes",        NULL };
+    const char *names[TIDE_TYPE_COUNT];
+    JsonAt list;
+    size_t n = 0;
+
+    for (int i = 0; i < TIDE_TYPE_COUNT; i++) names[i] = type_name((TideType)i);
+    TRY(read_member(root, "types", &list));
+    TRY(read_array(&list, 1, TIDE_TYPE_COUNT, &n));
+    for (size_t i = 0; i < n; i++) {
+        JsonAt item = read_item(&list, i);
+        int type = 0;
+        TRY(read_word(&item, names, TIDE_TYPE_COUNT, &type));
+        *out |= 1u << type;
+    }
+    return TIDE_OK;
+}
+
+/* Files of an older day have none of them; they serve only where the device is. */
+static TideStatus read_facts(const JsonAt *root, DeviceFacts *d)
+{
+    static const char *const keys[] = { "flops_per_second", "bytes_per_second", "launch_seconds", NULL };
+    JsonAt value;
+
+    if (!read_has(root, "types")) return TIDE_OK;
+    d->types = 0;
+    TRY(read_types(root, &d->types));
+    TRY(read_optional_size(root, "memory_bytes", &d->memory_bytes));
+    TRY(read_member(root, "block_elements", &value));
+    TRY(read_int(&value, 0, INT64_MAX >> 1, &d->block_elements));
+    TRY(read_member(root, "rough", &value));
+    TRY(read_keys(&value, keys));
+    TRY(read_positive(&value, keys[0], &d->flops_per_second));
+    TRY(read_positive(&value, keys[1], &d->bytes_per_second));
+    return read_positive(&value, keys[2], &d->launch_seconds);
+}
+
+static TideStatus read_root_of(const JsonFile *file, TideProfile *f)
+{
+    static const char *const keys[] = {
+        "tide_profile", "device",    "versions", "memory_bytes", "types",  "block_elements", "rough",
+        "fixed_bytes",  "alignment", "link",     "link_by_size", "record", "nodes",          NULL
+    };
     JsonAt root = read_root(file), value;
     int64_t version;
     size_t n;
@@ -211,6 +266,7 @@ static TideStatus read_profile(const JsonFile *file, TideProfile *f)
     TRY(read_int(&value, 1, 1, &version));
     TRY(read_line(&root, "device", f->device, sizeof f->device));
     TRY(read_line(&root, "versions", f->versions, sizeof f->versions));
+    TRY(read_facts(&root, &f->facts));
     TRY(read_member(&root, "fixed_bytes", &value));
     TRY(read_size(&value, &f->fixed_bytes));
     TRY(read_member(&root, "link", &value));
@@ -227,14 +283,20 @@ static TideStatus read_profile(const JsonFile *file, TideProfile *f)
     return TIDE_OK;
 }
 
-TideStatus tide_profile_load(const TideProgram *p, const char *path, TideProfile **out)
+TideStatus profile_read(Tide *t, const char *path, TideProfile *f)
 {
     JsonFile file;
+    TideStatus status = read_open(t, path, MOST_FILE_BYTES, &file);
 
-    TRY(profile_new(p, out));
-    TideStatus status = read_open(p->tide, path, MOST_FILE_BYTES, &file);
-    if (!status) status = read_profile(&file, *out);
+    if (!status) status = read_root_of(&file, f);
     read_close(&file);
+    return status;
+}
+
+TideStatus tide_profile_load(const TideProgram *p, const char *path, TideProfile **out)
+{
+    TRY(profile_new(p, out));
+    TideStatus status = profile_read(p->tide, path, *out);
     if (!status) status = record_adopt(p->tide, (*out)->record, path);
     if (!status) {
         profile_fill(p, *out);

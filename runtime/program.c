@@ -269,12 +269,13 @@ void node_infos(const TideProgram *p, const Node *n, const Tensor **in_info, con
 
 size_t node_scratch(const TideProgram *p, const Node *n)
 {
-    const Kernel *k = p->tide->backend->kernels[n->op->id];
+    const Backend *be = p->tide->backend;
     const Tensor *in[n->n_in + 1], *out[OP_MAX_OUT];
 
-    if (!k->scratch) return 0;
     node_infos(p, n, in, out);
-    return k->scratch(n, in, out);
+    if (be->scratch) return be->scratch(p->tide->device, n, in, out);
+    const Kernel *k = be->kernels[n->op->id];
+    return k->scratch ? k->scratch(n, in, out) : 0;
 }
 
 double node_flops(const TideProgram *p, const Node *n)

@@ -3,9 +3,9 @@
  * The mixture (pricing.h) says for which share of the items each way is to be followed, but not for which
  * items. Equal layers follow each other in a network, so two arrangements are tried: one way for the first
  * layers, another for the next ones, those that move most first, as their copies have most time to leave and
- * to return; or ways that take turns. What one cut does not see - working sets, other moments, copies that need
- * room while they are under way - the exact score shows: room and time of the lanes are lowered by what was
- * missing.
+ * to return; or ways that take turns. What one cut does not see - working sets, other moments, copies that
+ * need room while they are under way - the exact score shows: room and time of the lanes are lowered by
+ * what was missing.
  */
 #include <math.h>
 #include "runtime/base.h"

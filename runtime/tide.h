@@ -54,7 +54,12 @@ typedef struct TideDeviceOptions {
 /* Open "cpu", "cuda" or "cuda:0". Also on failure *out is an object that holds
  * the message and wants tide_close(); it is NULL only without memory for that. */
 TideStatus tide_open(const char *device, TideDeviceOptions options, Tide **out);
+/* Open a device that is not here, only described by a file of tide_profile_save(): programs can be declared
+ * and planned for it, with its types, sizes and choices of algorithms, but nothing can be timed or run. */
+TideStatus tide_open_profile(const char *path, TideDeviceOptions options, Tide **out);
 void       tide_close(Tide *t);
+/* The device's name: "cpu", "cuda:0". Borrowed. */
+const char *tide_name_of(const Tide *t);
 
 /* The text of the last failure, never NULL; valid until the next call. */
 const char *tide_message(const Tide *t);
@@ -145,11 +150,16 @@ TideTensor  tide_tensor_find(const TideProgram *p, const TideGraph *g, const cha
 TideGraph   *tide_graph_new(TideProgram *p, const char *name); /* owned by p */
 TideProgram *tide_graph_program(const TideGraph *g);
 int          tide_graph_index(const TideGraph *g);  /* what tide_step() takes */
+TideGraph   *tide_graph_at(const TideProgram *p, int index); /* NULL: there is none */
+const char  *tide_graph_name(const TideGraph *g);   /* borrowed */
 
 /* Inputs are written by tide_write() before a step; outputs are readable by
  * tide_read() after it. The ops between them are declared in kernels/ops.h. */
 TideTensor tide_input(TideGraph *g, const char *name, TideType type, TideShape shape);
 void       tide_output(TideGraph *g, TideTensor x);
+
+/* Device bytes that the inputs of g take together. */
+size_t     tide_input_bytes(const TideGraph *g);
 
 /* Name the layer that the next nodes belong to; layers nest ("block0/mlp"). */
 void       tide_layer_begin(TideGraph *g, const char *name);
@@ -178,7 +188,16 @@ TideStatus tide_profile_save(const TideProgram *p, const TideProfile *f, const c
  * choices of algorithms in the file if it is of that kind and has those libraries; TIDE_BAD_FILE if they
  * contradict what was chosen or given before. */
 TideStatus tide_profile_load(const TideProgram *p, const char *path, TideProfile **out);
+/* Add to f what an older profile knows that f did not measure. TIDE_BAD_FILE if it is of another kind of
+ * device or other versions. */
+TideStatus tide_profile_merge(const TideProgram *p, TideProfile *f, const TideProfile *older);
+/* The profile of p scaled from that of another program: entries of equal ops and shapes are taken over. */
+TideStatus tide_profile_scale(const TideProgram *p, const TideProfile *from, TideProfile **out);
+/* Device bytes that a process takes outside its arena. */
+size_t     tide_profile_fixed(const TideProfile *f);
 int        tide_profile_filled(const TideProfile *f);
+/* Plan with copies of that many bytes a second, each way and both at once. */
+void       tide_profile_set_link(TideProfile *f, double bytes_per_second);
 void       tide_profile_free(TideProfile *f);
 
 /* ---- Plan ---------------------------------------------------------------- */
@@ -196,8 +215,8 @@ typedef enum TidePolicy {
 } TidePolicy;
 
 /* Tie the planner's hands for activations of g whose name matches the pattern
- * (fnmatch, flags 0). Returns how many matched; -1 if one of them was already
- * forced to another fate. */
+ * (fnmatch, flags 0). Returns how many matched, those aside that have no choice,
+ * for backward does not read them; -1 if one was already forced to another fate. */
 int tide_force(TideGraph *g, const char *pattern, TideFate fate);
 
 /* Zero means: no limit. */
@@ -225,14 +244,28 @@ typedef struct TidePlanStats {
     double    recompute_seconds, stall_seconds;
     double    bound_seconds;             /* no schedule takes less: bound_time.h        */
     double    bound_lp_seconds;          /* no plan with one fate a tensor does; 0: not known */
-    double    plan_seconds;              /* time that planning took                      */
+    double    plan_seconds;              /* time that planning took, the proof included  */
+    bool      checked;                   /* proven safe: by the planner, or after loading */
 } TidePlanStats;
 
-/* Plan every graph of a program; the first graph is the one whose activations
- * have fates. On TIDE_NO_PLAN the message names the least feasible budget found
+/* Plan every graph of a program and prove the plan; the first graph is the one whose
+ * activations have fates. On TIDE_NO_PLAN the message names the least feasible budget found
  * and what sets it, and *least (if not NULL) is that budget. */
 TideStatus    tide_plan_make(const TideProgram *p, const TideProfile *f, TideBudget b, TidePlan **out,
                              size_t *least);
+/* The least device bytes for which a plan was found, and a bound below which there is none: what
+ * tide_plan_make() would say, without planning. Where the bound alone exceeds b.device_bytes (0: no limit),
+ * *least is the bound. TIDE_NO_PLAN if the host bytes are too few for any plan. */
+TideStatus    tide_plan_least(const TideProgram *p, const TideProfile *f, TideBudget b, size_t *least,
+                              size_t *bound);
+/* Plans for budgets that ascend in device_bytes and are alike otherwise, so that the predicted seconds never
+ * rise with the budget: each plan is a candidate for the next budget. plans[i] is NULL where nothing
+ * fits; the caller frees the others. */
+TideStatus    tide_plan_sweep(const TideProgram *p, const TideProfile *f, const TideBudget *budgets, int n,
+                              TidePlan **plans);
+/* Find the budget at which each decision of a plan would change, by planning for a few budgets around the
+ * plan's own (ten at most), which b gives but for device_bytes. */
+TideStatus    tide_plan_find_flips(const TideProgram *p, const TideProfile *f, TideBudget b, TidePlan *plan);
 /* Prove a plan safe for this program, trusting nothing: see plan_check.c. */
 TideStatus    tide_plan_check(const TideProgram *p, const TidePlan *plan);
 TideStatus    tide_plan_save(const TideProgram *p, const TidePlan *plan, const char *path); /* JSON */
@@ -242,6 +275,17 @@ void          tide_plan_print(const TideProgram *p, const TidePlan *plan, FILE *
 TidePlanStats tide_plan_stats(const TidePlan *plan);
 TideFate      tide_plan_fate(const TidePlan *plan, TideTensor x); /* TIDE_AUTO: had no choice */
 void          tide_plan_free(TidePlan *plan);
+
+/* ---- Graph files ----------------------------------------------------------- */
+
+/* Write the first graph of p, with its costs, under a name of its own: bytes, seconds, who reads and writes
+ * what. Nothing else is needed to plan it. TIDE_IO if the file cannot be written. */
+TideStatus tide_graph_save(const TideProgram *p, const TideProfile *f, const char *name, const char *path);
+/* Read such a file, whoever wrote it: *t is a device that exists as numbers only, *p a program of one graph
+ * on it, which can be planned and not run, *f its costs; the caller frees all three, the device last. On
+ * failure *t holds the message and wants tide_close(), and the others are NULL; it is NULL only without
+ * memory. */
+TideStatus tide_graph_load(const char *path, Tide **t, TideProgram **p, TideProfile **f);
 
 /* ---- Run ----------------------------------------------------------------- */
 
@@ -272,6 +316,11 @@ typedef struct TideRunStats {
     size_t bytes_out, bytes_in; /* copied between the arenas by the last section run */
 } TideRunStats;
 TideStatus tide_run_stats(TideRun *r, TideRunStats *out); /* waits */
+
+/* Time every node and copy of the next tide_step() of a graph, which is then issued anew where others are
+ * replayed; its results are the same. Makes now what timing needs, and does not let the device rest: after a
+ * rest it would be faster for a while. runtime/report/account.h writes the timeline. */
+TideStatus tide_run_trace(TideRun *r, int graph);
 
 /* For tests of races: wait this long, at random up to it, before every copy. */
 void tide_run_delay_copies(TideRun *r, double seconds, uint64_t seed);

@@ -66,7 +66,7 @@ static const char *versions(const Device *d)
 
 static TideStatus memory(Device *d, MemoryInfo *out)
 {
-    memory_limits(&out->total, &out->free);
+    machine_memory(&out->total, &out->free);
     pthread_mutex_lock(&d->lock);
     out->process = d->taken;
     pthread_mutex_unlock(&d->lock);

@@ -1,4 +1,4 @@
-/* cpu_memory.h - arenas of the CPU device, and how much memory there is. */
+/* cpu_memory.h - arenas of the CPU device. */
 #ifndef TIDE_CPU_MEMORY_H
 #define TIDE_CPU_MEMORY_H
 #include <stddef.h>
@@ -9,8 +9,5 @@ enum { CPU_ALIGNMENT = 256 };
  * may not be touched: an access past the end traps. NULL: the system refused. */
 void *memory_map(size_t bytes);
 void memory_unmap(void *p, size_t bytes);
-
-/* Of the machine, or of the memory cgroup of this process (v1 or v2) where that is tighter. */
-void memory_limits(size_t *total, size_t *free);
 
 #endif

@@ -1,4 +1,6 @@
-/* gelu_grad.c - dx = dy * (Phi(x) + x * Phi'(x)), block by block. dx may be dy. */
+/* gelu_grad.c - dx = dy * (Phi(x) + x * Phi'(x)), block by block, and its column sums where they are wanted.
+ * dx may be dy. */
+#include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/gelu.h"
 #include "kernels/ops/shape.h"
@@ -34,6 +36,9 @@ static TideStatus run(const KernelCall *c)
             for (int64_t i = first; i < end; i++) dx[i] = dy[i] * slope_tanh(x[i]);
         }
     }
+    if (c->out[1])
+        column_sums(dx, shape_rows(c->out_info[0]->shape), shape_width(c->out_info[0]->shape), c->out[1],
+                    c->in[2] != NULL);
     return TIDE_OK;
 }
 

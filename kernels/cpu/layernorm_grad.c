@@ -1,6 +1,8 @@
 /* layernorm_grad.c - rows in fixed blocks: each block leaves its part of dweight and dbias in
- * scratch, and the parts are added in block order. dx may lie in dy. */
+ * scratch, and the parts are added in block order. The column sums of dx, where they are wanted, are a
+ * pass of their own. dx may lie in dy. */
 #include <string.h>
+#include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/layernorm_row.h"
 #include "kernels/ops/shape.h"
@@ -113,6 +115,7 @@ static TideStatus run(const KernelCall *c)
     }
     if (c->out[1]) add_parts(c->out[1], parts, blocks, j.width, c->in[6] != NULL);
     if (c->out[2]) add_parts(c->out[2], parts + j.width, blocks, j.width, c->in[7] != NULL);
+    if (c->out[3]) column_sums(j.dx, j.rows, j.width, c->out[3], c->in[8] != NULL);
     return TIDE_OK;
 }
 

@@ -1,5 +1,6 @@
 /* cuda_libs.c - opens and closes the libraries with a device, keeps the record, times candidates. */
 #include "kernels/cuda/cuda_libs.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "kernels/cuda/attention_engines.h"
@@ -98,7 +99,7 @@ static TideStatus time_once(Device *d, const CudaCandidate *c, double *seconds)
     return TIDE_OK;
 }
 
-static int by_value(const void *a, const void *b)
+int cuda_by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -112,7 +113,82 @@ TideStatus cuda_time(Device *d, const CudaCandidate *c, double *seconds)
     for (int i = 0; i < WARM_RUNS; i++) TRY(time_once(d, c, seconds));
     if (c->give_up > 0 && *seconds > hopeless * c->give_up) return TIDE_OK;
     for (int i = 0; i < TIMED_RUNS; i++) TRY(time_once(d, c, &time[i]));
-    qsort(time, TIMED_RUNS, sizeof *time, by_value);
+    qsort(time, TIMED_RUNS, sizeof *time, cuda_by_value);
     *seconds = time[TIMED_RUNS / 2];
     return TIDE_OK;
+}
+
+/* ---- Races ---------------------------------------------------------------------- */
+
+/* A race's events: two for each candidate in each round. */
+typedef struct Clock {
+    cudaEvent_t *at; /* [2 * n * rounds] */
+    int n;
+    bool *out; /* [n]: dropped out */
+} Clock;
+
+static TideStatus clock_new(Device *d, const CudaRace *r, Clock *c)
+{
+    int n = 2 * r->n * r->rounds;
+
+    c->at = calloc((size_t)n + 1, sizeof *c->at);
+    c->out = calloc((size_t)r->n + 1, sizeof *c->out);
+    if (!c->at || !c->out) return cuda_fail(d, TIDE_NO_MEMORY, "no memory to time %d candidates", r->n);
+    for (; c->n < n; c->n++) TRY(cuda_check(d, cudaEventCreate(&c->at[c->n]), "cudaEventCreate"));
+    return TIDE_OK;
+}
+
+static void clock_free(Clock *c)
+{
+    for (int i = 0; i < c->n; i++) cudaEventDestroy(c->at[i]);
+    free(c->at);
+    free(c->out);
+}
+
+static TideStatus enqueue_race(Device *d, const CudaRace *r, const Clock *c)
+{
+    for (int round = 0; round < r->rounds; round++)
+        for (int i = 0; i < r->n; i++) {
+            const cudaEvent_t *at = &c->at[2 * (round * r->n + i)];
+            if (c->out[i]) continue;
+            TRY(r->between(r->what));
+            TRY(cuda_check(d, cudaEventRecord(at[0], r->stream), "cudaEventRecord"));
+            if (r->run(r->what, i)) { /* proposed, but refused */
+                (void)cudaGetLastError();
+                c->out[i] = true;
+                continue;
+            }
+            TRY(cuda_check(d, cudaEventRecord(at[1], r->stream), "cudaEventRecord"));
+        }
+    return cuda_check(d, cudaStreamSynchronize(r->stream), "timing candidates");
+}
+
+static TideStatus read_clock(Device *d, const CudaRace *r, const Clock *c, double *seconds)
+{
+    double time[r->rounds];
+
+    for (int i = 0; i < r->n; i++) {
+        seconds[i] = INFINITY;
+        if (c->out[i]) continue;
+        for (int round = 0; round < r->rounds; round++) {
+            const cudaEvent_t *at = &c->at[2 * (round * r->n + i)];
+            float ms = 0;
+            TRY(cuda_check(d, cudaEventElapsedTime(&ms, at[0], at[1]), "cudaEventElapsedTime"));
+            time[round] = ms * 1e-3;
+        }
+        qsort(time, (size_t)r->rounds, sizeof *time, cuda_by_value);
+        seconds[i] = time[r->rounds / 2];
+    }
+    return TIDE_OK;
+}
+
+TideStatus cuda_race(Device *d, const CudaRace *r, double *seconds)
+{
+    Clock c = { 0 };
+    TideStatus status = clock_new(d, r, &c);
+
+    if (!status) status = enqueue_race(d, r, &c);
+    if (!status) status = read_clock(d, r, &c, seconds);
+    clock_free(&c);
+    return status;
 }

@@ -41,6 +41,23 @@ typedef struct CudaCandidate {
 /* The median seconds of a candidate after a run to warm up. Waits. */
 TideStatus cuda_time(Device *d, const CudaCandidate *c, double *seconds);
 
+/* Candidates that race for a place in the record, under the conditions of a step: all are enqueued
+ * without a pause, so that the device is busy throughout, round after round, each behind a pass over
+ * memory that is not timed. run(what, i) enqueues candidate i; one that fails drops out. */
+typedef struct CudaRace {
+    int n, rounds;
+    TideStatus (*run)(void *what, int i);
+    TideStatus (*between)(void *what);
+    void *what;
+    cudaStream_t stream;
+} CudaRace;
+
+/* The median seconds of each candidate [n], infinite for one that dropped out. Waits. */
+TideStatus cuda_race(Device *d, const CudaRace *r, double *seconds);
+
+/* For qsort(): doubles in ascending order. */
+int cuda_by_value(const void *a, const void *b);
+
 /* gemm_bias.cu: random numbers in [-1/2, 1/2); zeros would flatter a candidate. */
 typedef struct CudaArray {
     void *at;

@@ -6,7 +6,7 @@
  * a second kernel adds the parts in order. */
 #include "kernels/cuda/token_sort.cuh"
 
-constexpr int CHUNK = 64, IN_FLIGHT = 8;
+constexpr int CHUNK = 32, IN_FLIGHT = 8, JOIN = 8;
 constexpr uint32_t NO_KEY = ~0u;
 
 /* T: type of dy, G: of the gradient. */
@@ -25,11 +25,13 @@ static int64_t n_chunks(int64_t n)
     return (n + CHUNK - 1) / CHUNK;
 }
 
-static size_t scratch(const Node *, const Tensor *const *in, const Tensor *const *)
+static size_t scratch(const Node *, const Tensor *const *in, const Tensor *const *out)
 {
     int64_t n = shape_elements(in[0]->shape);
 
-    return (size_t)(n_chunks(n) * 2 * shape_width(in[1]->shape) + sort_words(n)) * sizeof(float);
+    if (!out[0]) return 0;
+    return (size_t)(n_chunks(n) * 2 * shape_width(in[1]->shape) + sort_words(n, out[0]->shape.dim[0])) *
+           sizeof(float);
 }
 
 /* to (+)= sum, N neighbours. */
@@ -79,7 +81,8 @@ __device__ __forceinline__ void put_run(const Job<T, G> &j, const Chunk &c, int 
         put<N>(j.table + (int64_t)key * j.width + at, sum, j.add);
 }
 
-template <int N, typename T, typename G> static __global__ void __launch_bounds__(BLOCK) sum_runs(Job<T, G> j)
+template <int N, typename T, typename G>
+static __global__ void __launch_bounds__(BLOCK) sum_runs(Job<T, G> j)
 {
     __shared__ Chunk c;
     int64_t first = (int64_t)blockIdx.x * CHUNK;
@@ -124,59 +127,133 @@ static __device__ int chunks_that_follow(const Sorted &sorted, uint32_t key, int
     return sum;
 }
 
-/* Runs that begin in this chunk and go on in the next. */
+/* Runs that begin in this chunk and go on in the next. Warp w of JOIN sums every JOIN-th part for a
+ * warp's columns, then the warps' sums are added in order. */
 template <int N, typename T, typename G>
-static __global__ void __launch_bounds__(BLOCK) join_runs(Job<T, G> j)
+static __global__ void __launch_bounds__(JOIN *WARP) join_runs(Job<T, G> j)
 {
+    __shared__ float shared[JOIN][WARP * N];
     int64_t first = (int64_t)blockIdx.x * CHUNK, last = first + CHUNK - 1;
     const uint32_t *keys = j.sorted.keys;
+    int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
 
     if (last + 1 >= j.n || keys[last + 1] != keys[last] || keys[last] >= j.vocab) return;
     if (first > 0 && keys[first - 1] == keys[last]) return; /* it began before */
     int follow = chunks_that_follow(j.sorted, keys[last], j.n);
 
-    for (int at = threadIdx.x * N; at < j.width; at += blockDim.x * N) {
+    for (int start = 0; start < j.width; start += WARP * N) {
+        int at = start + lane * N;
         const float *part = j.parts + (int64_t)blockIdx.x * 2 * j.width + at;
-        float sum[N], more[N];
-        load_floats(sum, part + j.width);
+        float sum[N] = {}, more[N];
 #pragma unroll 4
-        for (int f = 1; f <= follow; f++) {
-            load_floats(more, part + (int64_t)f * 2 * j.width);
+        for (int f = warp; f <= follow && at < j.width; f += JOIN) { /* 0: what this chunk left */
+            load_floats(more, part + (f ? (int64_t)f * 2 : 1) * j.width);
 #pragma unroll
             for (int k = 0; k < N; k++) sum[k] += more[k];
         }
-        put<N>(j.table + (int64_t)keys[last] * j.width + at, sum, j.add);
-    }
-}
-
-/* ---- The positions -------------------------------------------------------------------- */
-
-/* positions [Tmax, C] (+)= the sum over sequences of dy [B, T, C]; rows from T on get nothing. packs
- * [Tmax, C] are a thread each, elements = T * C. */
-template <int N, typename T, typename G>
-static __global__ void __launch_bounds__(BLOCK)
-    sum_positions(G *positions, const T *dy, int B, int64_t elements, int64_t packs, bool add)
-{
-    int64_t thread = (int64_t)blockIdx.x * BLOCK + threadIdx.x, i = thread * N;
-    float sum[N] = {}, more[N];
-
-    if (thread >= packs) return;
-    int rows = i < elements ? B : 0;
-#pragma unroll 8
-    for (int b = 0; b < rows; b++) {
-        load_floats(more, dy + b * elements + i);
+        store_floats(&shared[warp][lane * N], sum);
+        __syncthreads();
+        if (warp == 0 && at < j.width) {
+            for (int w = 1; w < JOIN; w++) {
 #pragma unroll
-        for (int k = 0; k < N; k++) sum[k] += more[k];
+                for (int k = 0; k < N; k++) sum[k] += shared[w][lane * N + k];
+            }
+            put<N>(j.table + (int64_t)keys[last] * j.width + at, sum, j.add);
+        }
+        __syncthreads();
     }
-    put<N>(positions + i, sum, add);
 }
+
+/* ---- The positions, and rows that no token names ------------------------------------------ */
+
+constexpr int CLEAR = 8; /* packs of 16 bytes that a thread clears */
+
+/* Work for blocks of SORT_BLOCK: first positions [Tmax, C] (+)= the sum over sequences of dy [B, T, C],
+ * where rows from T on get nothing and each pack of N is a thread's; then zeros for the table. */
+template <int N, typename T, typename P> struct Beside {
+    P *positions; /* NULL: none */
+    const T *dy;
+    int64_t elements, packs; /* T * C, Tmax * C / N */
+    int sequences;
+    bool add;
+    uint4 *table;  /* NULL: nothing to clear      */
+    int64_t clear; /* whole packs of 16 bytes     */
+    int tail;      /* bytes of its end behind them */
+
+    int64_t position_blocks() const { return positions ? (packs + SORT_BLOCK - 1) / SORT_BLOCK : 0; }
+    int64_t blocks() const { return position_blocks() + (table ? clear / (SORT_BLOCK * CLEAR) + 1 : 0); }
+
+    __device__ void sum_positions(int64_t thread) const
+    {
+        int64_t i = thread * N;
+        float sum[N] = {};
+        int rows = i < elements ? sequences : 0;
+
+        if (thread >= packs) return;
+#pragma unroll 8
+        for (int b = 0; b < rows; b++) {
+            Pack<T, N> more = load<N>(dy + b * elements + i);
+#pragma unroll
+            for (int k = 0; k < N; k++) sum[k] += to_float(more.v[k]);
+        }
+        put<N>(positions + i, sum, add);
+    }
+
+    __device__ void operator()(int64_t block) const
+    {
+        int64_t before = positions ? (packs + SORT_BLOCK - 1) / SORT_BLOCK : 0;
+
+        if (block < before) {
+            sum_positions(block * SORT_BLOCK + threadIdx.x);
+            return;
+        }
+#pragma unroll
+        for (int k = 0; k < CLEAR; k++) {
+            int64_t i = ((block - before) * CLEAR + k) * SORT_BLOCK + threadIdx.x;
+            if (i < clear) table[i] = make_uint4(0, 0, 0, 0);
+            for (int b = 0; i == clear && b < tail; b++) ((char *)(table + i))[b] = 0;
+        }
+    }
+};
 
 /* ---- Launching -------------------------------------------------------------------------- */
 
-template <int N, typename T, typename G> static void launch_table(const KernelCall *c)
+template <int N, typename T, typename P> static Beside<N, T, P> beside(const KernelCall *c)
 {
+    Beside<N, T, P> w = {};
+
+    w.dy = (const T *)c->in[1];
+    w.sequences = (int)c->in_info[0]->shape.dim[0];
+    w.elements = shape_elements(c->in_info[1]->shape) / w.sequences;
+    w.add = c->in[3] != NULL;
+    if (c->out[1]) {
+        w.positions = (P *)c->out[1];
+        w.packs = shape_elements(c->out_info[1]->shape) / N;
+    }
+    if (c->out[0] && !c->in[2]) {
+        w.table = (uint4 *)c->out[0];
+        w.clear = (int64_t)(c->out_info[0]->bytes / sizeof(uint4));
+        w.tail = (int)(c->out_info[0]->bytes % sizeof(uint4));
+    }
+    return w;
+}
+
+/* Without a table there is nothing to sort. */
+template <int N, typename T, typename P>
+static __global__ void __launch_bounds__(SORT_BLOCK) positions_alone(Beside<N, T, P> work)
+{
+    work(blockIdx.x);
+}
+
+template <int N, typename T, typename G, typename P> static void launch_packs(const KernelCall *c)
+{
+    Beside<N, T, P> work = beside<N, T, P>(c);
     Job<T, G> j = {};
 
+    if (!c->out[0]) {
+        positions_alone<<<(unsigned)work.blocks(), SORT_BLOCK, 0, cuda_stream(c)>>>(work);
+        return;
+    }
     j.table = (G *)c->out[0];
     j.dy = (const T *)c->in[1];
     j.n = shape_elements(c->in_info[0]->shape);
@@ -188,45 +265,38 @@ template <int N, typename T, typename G> static void launch_table(const KernelCa
     uint32_t *words = (uint32_t *)c->scratch + (int64_t)chunks * 2 * j.width;
 
     if (threads > BLOCK) threads = BLOCK;
-    if (!j.add)
-        cudaMemsetAsync(j.table, 0, c->out_info[0]->bytes, cuda_stream(c)); /* rows that no token names */
-    j.sorted = sort_tokens(cuda_stream(c), (const int32_t *)c->in[0], j.n, j.vocab, words);
+    j.sorted =
+        sort_tokens(cuda_stream(c), (const int32_t *)c->in[0], j.n, j.vocab, words, work, work.blocks());
     sum_runs<N><<<chunks, threads, 0, cuda_stream(c)>>>(j);
-    join_runs<N><<<chunks, threads, 0, cuda_stream(c)>>>(j);
+    join_runs<N><<<chunks, JOIN * WARP, 0, cuda_stream(c)>>>(j);
 }
 
-template <int N, typename T, typename G> static void launch_positions(const KernelCall *c)
+template <typename T, typename G, typename P> static void launch(const KernelCall *c)
 {
-    int sequences = (int)c->in_info[0]->shape.dim[0];
-    int64_t elements = shape_elements(c->in_info[1]->shape) / sequences;
-    int64_t packs = shape_elements(c->out_info[1]->shape) / N;
-
-    sum_positions<N><<<blocks_for(packs), BLOCK, 0, cuda_stream(c)>>>(
-        (G *)c->out[1], (const T *)c->in[1], sequences, elements, packs, c->in[3] != NULL);
-}
-
-template <typename T, typename G, int OUTPUT> static void launch(const KernelCall *c)
-{
-    bool packs = in_packs<T>(shape_width(c->in_info[1]->shape));
-
-    if constexpr (OUTPUT == 0)
-        packs ? launch_table<PACK<T>, T, G>(c) : launch_table<1, T, G>(c);
+    if (in_packs<T>(shape_width(c->in_info[1]->shape)))
+        launch_packs<PACK<T>, T, G, P>(c);
     else
-        packs ? launch_positions<PACK<T>, T, G>(c) : launch_positions<1, T, G>(c);
+        launch_packs<1, T, G, P>(c);
 }
 
-/* By type of dy, whether the gradient is f32, and output: a gradient is f32 or of dy's type. */
+/* By type of dy, and whether the gradients of the table and of the positions are f32 or of dy's type. */
 static void (*const launch_of[3][2][2])(const KernelCall *) = {
-    { { launch<float, float, 0>, launch<float, float, 1> },
-      { launch<float, float, 0>, launch<float, float, 1> } },
-    { { launch<bf16, bf16, 0>, launch<bf16, bf16, 1> }, { launch<bf16, float, 0>, launch<bf16, float, 1> } },
-    { { launch<f16, f16, 0>, launch<f16, f16, 1> }, { launch<f16, float, 0>, launch<f16, float, 1> } },
+    { { launch<float, float, float>, launch<float, float, float> },
+      { launch<float, float, float>, launch<float, float, float> } },
+    { { launch<bf16, bf16, bf16>, launch<bf16, bf16, float> },
+      { launch<bf16, float, bf16>, launch<bf16, float, float> } },
+    { { launch<f16, f16, f16>, launch<f16, f16, float> },
+      { launch<f16, float, f16>, launch<f16, float, float> } },
 };
+
+static bool is_f32(const KernelCall *c, int output)
+{
+    return c->out[output] && c->out_info[output]->type == TIDE_F32;
+}
 
 static TideStatus run(const KernelCall *c)
 {
-    for (int i = 0; i < 2; i++)
-        if (c->out[i]) launch_of[c->in_info[1]->type][c->out_info[i]->type == TIDE_F32][i](c);
+    if (c->out[0] || c->out[1]) launch_of[c->in_info[1]->type][is_f32(c, 0)][is_f32(c, 1)](c);
     return cuda_launched(c);
 }
 

@@ -1,25 +1,13 @@
-/* gemm.c - chooses a cuBLASLt algorithm for each shape and runs it.
- *
- * Candidates are algorithms with the same bits on every run and all sums in f32: where the reduction
- * is split, its parts go to workspace in f32 and a kernel adds them in fixed order. */
-#include "kernels/cuda/gemm.h"
+/* gemm.c - plans a product once for each shape, with the algorithm that the record names or that
+ * gemm_search.c chooses, and runs it. */
+#include "kernels/cuda/gemm_plan.h"
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base.h"
 
-enum { MAX_CANDIDATES = 16, ALGO_WORDS = sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t) };
+enum { ALGO_WORDS = sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t) };
 
-struct GemmPlan {
-    Gemm g;
-    GemmPlan *next;
-    cublasLtMatmulDesc_t op;
-    cublasLtMatrixLayout_t a, b, d; /* in cuBLASLt's order: its a is the caller's B */
-    cublasLtMatmulAlgo_t algo;
-    bool apart; /* the epilogue is a kernel of ours, before or after */
-    GemmTimes times;
-};
-
-static TideStatus failed(Device *d, cublasStatus_t status, const char *what, const Gemm *g)
+TideStatus gemm_check(Device *d, cublasStatus_t status, const char *what, const Gemm *g)
 {
     if (!status) return TIDE_OK;
     return cuda_fail(d, TIDE_DEVICE, "%s of a GEMM [%lld, %lld] over %lld: %s", what, (long long)g->rows,
@@ -39,11 +27,10 @@ static cudaDataType_t data_type(int32_t type)
 static TideStatus set(Device *d, GemmPlan *p, cublasLtMatmulDescAttributes_t what, const void *value,
                       size_t bytes)
 {
-    return failed(d, cublasLtMatmulDescSetAttribute(p->op, what, value, bytes), "an attribute", &p->g);
+    return gemm_check(d, cublasLtMatmulDescSetAttribute(p->op, what, value, bytes), "an attribute", &p->g);
 }
 
-/* The epilogue that cuBLASLt runs, and where its bias lies. */
-static TideStatus set_epilogue(Device *d, GemmPlan *p, const GemmCall *c)
+TideStatus gemm_set_epilogue(Device *d, GemmPlan *p, const GemmCall *c)
 {
     static const cublasLtEpilogue_t epilogues[] = { [GEMM_PLAIN] = CUBLASLT_EPILOGUE_DEFAULT,
                                                     [GEMM_BIAS] = CUBLASLT_EPILOGUE_BIAS,
@@ -57,6 +44,11 @@ static TideStatus set_epilogue(Device *d, GemmPlan *p, const GemmCall *c)
     return set(d, p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &c->bias, sizeof c->bias);
 }
 
+bool gemm_may_be_fused(const Gemm *g)
+{
+    return g->epilogue != GEMM_BIAS_GRAD || (!g->add_bias && g->bias == g->out);
+}
+
 /* Row-major [rows, cols] is column-major [cols, rows]. */
 static TideStatus layout(Device *d, const Gemm *g, int32_t type, const int64_t *shape,
                          cublasLtMatrixLayout_t *out)
@@ -64,7 +56,7 @@ static TideStatus layout(Device *d, const Gemm *g, int32_t type, const int64_t *
     cublasStatus_t status =
         cublasLtMatrixLayoutCreate(out, data_type(type), (uint64_t)shape[1], (uint64_t)shape[0], shape[1]);
 
-    return failed(d, status, "a layout", g);
+    return gemm_check(d, status, "a layout", g);
 }
 
 static TideStatus describe(Device *d, GemmPlan *p)
@@ -78,7 +70,7 @@ static TideStatus describe(Device *d, GemmPlan *p)
     int64_t b[] = { g->transpose_a ? g->inner : g->rows, g->transpose_a ? g->rows : g->inner };
     int64_t out[] = { g->rows, g->cols };
 
-    TRY(failed(d, cublasLtMatmulDescCreate(&p->op, compute, CUDA_R_32F), "the descriptor", g));
+    TRY(gemm_check(d, cublasLtMatmulDescCreate(&p->op, compute, CUDA_R_32F), "the descriptor", g));
     TRY(set(d, p, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a));
     TRY(set(d, p, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b));
     TRY(layout(d, g, g->in, a, &p->a));
@@ -106,135 +98,18 @@ void gemm_plans_free(GemmPlan *list)
 
 /* ---- Running ---------------------------------------------------------------------- */
 
-static TideStatus enqueue(Device *d, GemmPlan *p, const GemmCall *c)
+TideStatus gemm_enqueue(Device *d, GemmPlan *p, const GemmCall *c)
 {
     bool bias_first = p->apart && p->g.epilogue == GEMM_BIAS;
     float one = 1, beta = p->g.add || bias_first ? 1 : 0;
 
     if (bias_first) TRY(gemm_bias_rows(d, &p->g, c));
-    TRY(set_epilogue(d, p, c));
-    TRY(failed(d,
-               cublasLtMatmul(cuda_libs(d)->blaslt, p->op, &one, c->b, p->a, c->a, p->b, &beta, c->d, p->d,
-                              c->d, p->d, &p->algo, c->scratch, GEMM_SCRATCH_BYTES, c->stream),
-               "cublasLtMatmul", &p->g));
+    TRY(gemm_set_epilogue(d, p, c));
+    TRY(gemm_check(d,
+                   cublasLtMatmul(cuda_libs(d)->blaslt, p->op, &one, c->b, p->a, c->a, p->b, &beta, c->d,
+                                  p->d, c->d, p->d, &p->algo, c->scratch, GEMM_SCRATCH_BYTES, c->stream),
+                   "cublasLtMatmul", &p->g));
     if (p->apart && p->g.epilogue == GEMM_BIAS_GRAD) return gemm_bias_sums(d, &p->g, c);
-    return TIDE_OK;
-}
-
-/* ---- Candidates ---------------------------------------------------------------------- */
-
-static cublasStatus_t prefer(cublasLtMatmulPreference_t preference, const Gemm *g)
-{
-    uint64_t workspace = GEMM_SCRATCH_BYTES;
-    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    uint32_t align_a = (uint32_t)g->align_b, align_b = (uint32_t)g->align_a, align_d = (uint32_t)g->align_d;
-    const struct {
-        cublasLtMatmulPreferenceAttributes_t what;
-        const void *value;
-        size_t bytes;
-    } all[] = {
-        { CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace },
-        { CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes },
-        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &align_a, sizeof align_a },
-        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &align_b, sizeof align_b },
-        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &align_d, sizeof align_d },
-        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &align_d, sizeof align_d },
-    };
-    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-
-    for (size_t i = 0; !status && i < sizeof all / sizeof *all; i++)
-        status = cublasLtMatmulPreferenceSetAttribute(preference, all[i].what, all[i].value, all[i].bytes);
-    return status;
-}
-
-/* What the library proposes for the plan's epilogue, best guess first; none where it has no kernel. */
-static TideStatus heuristics(Device *d, GemmPlan *p, cublasLtMatmulHeuristicResult_t *out, int *n)
-{
-    cublasLtMatmulPreference_t preference = NULL;
-    cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
-
-    *n = 0;
-    if (!status) status = prefer(preference, &p->g);
-    if (!status)
-        status = cublasLtMatmulAlgoGetHeuristic(cuda_libs(d)->blaslt, p->op, p->a, p->b, p->d, p->d,
-                                                preference, MAX_CANDIDATES, out, n);
-    if (preference) cublasLtMatmulPreferenceDestroy(preference);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
-        *n = 0;
-        return TIDE_OK;
-    }
-    return failed(d, status, "heuristics", &p->g);
-}
-
-/* A search for the fastest candidate; without timing the first one is taken. */
-typedef struct Search {
-    Device *d;
-    GemmPlan *p;
-    const GemmCall *c;
-    bool timing;
-    cublasLtMatmulAlgo_t best;
-    bool best_apart;
-} Search;
-
-static TideStatus run_trial(void *what)
-{
-    Search *s = what;
-
-    return enqueue(s->d, s->p, s->c);
-}
-
-static void take(Search *s, double seconds)
-{
-    s->best = s->p->algo;
-    s->best_apart = s->p->apart;
-    s->p->times.chosen = seconds;
-}
-
-/* Try what the library proposes with its own epilogue, or with ours apart from it. */
-static TideStatus search(Search *s, bool apart)
-{
-    cublasLtMatmulHeuristicResult_t found[MAX_CANDIDATES];
-    GemmTimes *times = &s->p->times;
-    int n = 0;
-
-    s->p->apart = apart;
-    TRY(set_epilogue(s->d, s->p, s->c));
-    TRY(heuristics(s->d, s->p, found, &n));
-    for (int i = 0; i < n; i++) {
-        CudaCandidate candidate = { run_trial, s, s->c->stream, times->chosen };
-        double seconds = 0;
-        s->p->algo = found[i].algo;
-        if (found[i].state != CUBLAS_STATUS_SUCCESS || (!s->timing && times->candidates)) continue;
-        if (s->timing && cuda_time(s->d, &candidate, &seconds)) { /* proposed, but refused */
-            (void)cudaGetLastError();
-            continue;
-        }
-        if (!times->candidates++) times->first = seconds;
-        if (times->candidates == 1 || seconds < times->chosen) take(s, seconds);
-    }
-    return TIDE_OK;
-}
-
-/* The library adds no bias gradients to others, and writes them in the type of D. */
-static bool may_be_fused(const Gemm *g)
-{
-    return g->epilogue != GEMM_BIAS_GRAD || (!g->add_bias && g->bias == g->out);
-}
-
-/* wish: of the user, for bias gradients; NULL: none. */
-static TideStatus choose(Search *s, const char *wish)
-{
-    GemmPlan *p = s->p;
-    bool gradient = p->g.epilogue == GEMM_BIAS_GRAD;
-    bool apart_only = gradient && wish && strcmp(wish, "apart") == 0;
-
-    if (may_be_fused(&p->g) && !apart_only) TRY(search(s, false));
-    bool fused_only = gradient && wish && strcmp(wish, "fused") == 0 && p->times.candidates;
-    bool fused_none = p->g.epilogue == GEMM_BIAS && !p->times.candidates;
-    if ((gradient && !fused_only) || fused_none) TRY(search(s, true));
-    if (!p->times.candidates) return failed(s->d, CUBLAS_STATUS_NOT_SUPPORTED, "algorithms", &p->g);
-    p->algo = s->best;
-    p->apart = p->times.apart = s->best_apart;
     return TIDE_OK;
 }
 
@@ -266,7 +141,7 @@ static bool read_value(Device *d, GemmPlan *p, const GemmCall *c, const char *va
 {
     cublasLtMatmulHeuristicResult_t result;
 
-    p->apart = p->times.apart = strncmp(value, "apart ", 6) == 0;
+    p->apart = strncmp(value, "apart ", 6) == 0;
     if (!p->apart && strncmp(value, "fused ", 6) != 0) return false;
     const char *at = value + 6;
     for (int i = 0; i < ALGO_WORDS; i++) {
@@ -275,7 +150,7 @@ static bool read_value(Device *d, GemmPlan *p, const GemmCall *c, const char *va
         if (end == at) return false;
         at = end;
     }
-    if ((!p->apart && !may_be_fused(&p->g)) || set_epilogue(d, p, c)) return false;
+    if ((!p->apart && !gemm_may_be_fused(&p->g)) || gemm_set_epilogue(d, p, c)) return false;
     cublasStatus_t status =
         cublasLtMatmulAlgoCheck(cuda_libs(d)->blaslt, p->op, p->a, p->b, p->d, p->d, &p->algo, &result);
     return !status && result.workspaceSize <= GEMM_SCRATCH_BYTES;
@@ -286,7 +161,6 @@ static TideStatus settle(Device *d, GemmPlan *p, const GemmCall *c, bool timing)
 {
     Numerics *record = &cuda_libs(d)->numerics;
     const char *wish = p->g.epilogue == GEMM_BIAS_GRAD ? numerics_wish(record, "bias_grad") : NULL;
-    Search s = { .d = d, .p = p, .c = c, .timing = timing };
     char key[NUMERICS_KEY_BYTES], value[NUMERICS_VALUE_BYTES];
 
     make_key(d, &p->g, key, sizeof key);
@@ -298,7 +172,7 @@ static TideStatus settle(Device *d, GemmPlan *p, const GemmCall *c, bool timing)
             "record or plan anew",
             key);
     if (recorded) return TIDE_OK;
-    TRY(choose(&s, wish));
+    TRY(gemm_choose(d, p, c, wish, timing));
     make_value(p, value, sizeof value);
     if (!numerics_add(record, key, value, wish ? CHOICE_GIVEN : timing ? CHOICE_TIMED : CHOICE_FIRST))
         return cuda_fail(d, TIDE_NO_MEMORY, "no memory for the numerics record");
@@ -357,13 +231,5 @@ TideStatus gemm_run(Device *d, const Gemm *g, const GemmCall *c)
         TRY(plan_new(d, g, c, false));
         p = cuda_libs(d)->gemms;
     }
-    return enqueue(d, p, c);
-}
-
-bool gemm_times(Device *d, const Gemm *g, GemmTimes *out)
-{
-    const GemmPlan *p = find(d, g);
-
-    if (p) *out = p->times;
-    return p != NULL;
+    return gemm_enqueue(d, p, c);
 }

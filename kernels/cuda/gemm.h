@@ -43,15 +43,6 @@ TideStatus gemm_prepare(Device *d, const Gemm *g, const GemmCall *c);
 /* Enqueue. Without a plan, one is built from the first heuristic. */
 TideStatus gemm_run(Device *d, const Gemm *g, const GemmCall *c);
 
-/* What preparing measured: seconds of the choice and of the library's own first one; 0 where the
- * record named the choice. */
-typedef struct GemmTimes {
-    double chosen, first;
-    int candidates;
-    bool apart;
-} GemmTimes;
-bool gemm_times(Device *d, const Gemm *g, GemmTimes *out);
-
 void gemm_plans_free(GemmPlan *list);
 
 /* ---- gemm_bias.cu: epilogues that cuBLASLt refuses or does slower ------------------- */

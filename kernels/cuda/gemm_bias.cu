@@ -1,5 +1,5 @@
 /* gemm_bias.cu - what an epilogue would do, apart from its GEMM, and random numbers to time it with. */
-#include "kernels/cuda/cuda_common.cuh"
+#include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/gemm.h"
 
 /* ---- Bias on every row --------------------------------------------------------- */
@@ -35,32 +35,39 @@ TideStatus gemm_bias_rows(Device *d, const Gemm *g, const GemmCall *c)
 
 enum { SUM_WARPS = 8, SUM_THREADS = SUM_WARPS * WARP, SUM_UNROLL = 4 };
 
-/* parts [blocks of rows, cols]: warp w of a block adds rows w, w + 8, ... of its block of rows, a lane
- * V columns; then the warps are added in order. */
+/* As many blocks as keep a device busy; rows of a block. */
+enum { SUM_BLOCKS = 1024, SUM_LEAST_ROWS = 64 };
+
+/* A matrix [rows, cols] in blocks of rows, each of which leaves a partial sum in parts [blocks, cols]. */
+typedef struct Sums {
+    float *parts;
+    int64_t rows, cols, block_rows;
+} Sums;
+
+/* Warp w of a block adds rows w, w + 8, ... of its block of rows, a lane V columns; then the warps are
+ * added in order. */
 template <typename T, int V>
-static __global__ void __launch_bounds__(SUM_THREADS)
-    partial_sums(float *__restrict__ parts, const T *__restrict__ a, int64_t rows, int64_t cols,
-                 int64_t block_rows)
+static __global__ void __launch_bounds__(SUM_THREADS) partial_sums(Sums s, const T *__restrict__ a)
 {
     __shared__ float shared[SUM_WARPS][WARP * V];
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     int64_t col = ((int64_t)blockIdx.x * WARP + lane) * V;
-    int64_t first = (int64_t)blockIdx.y * block_rows, end = min(first + block_rows, rows);
+    int64_t first = (int64_t)blockIdx.y * s.block_rows, end = min(first + s.block_rows, s.rows);
     float sum[V] = {};
 
-    if (col < cols) {
+    if (col < s.cols) {
         int64_t r = first + warp;
         for (; r + (SUM_UNROLL - 1) * SUM_WARPS < end; r += SUM_UNROLL * SUM_WARPS) {
             Pack<T, V> x[SUM_UNROLL];
 #pragma unroll
-            for (int u = 0; u < SUM_UNROLL; u++) x[u] = load<V>(a + (r + u * SUM_WARPS) * cols + col);
+            for (int u = 0; u < SUM_UNROLL; u++) x[u] = load<V>(a + (r + u * SUM_WARPS) * s.cols + col);
 #pragma unroll
             for (int u = 0; u < SUM_UNROLL; u++)
 #pragma unroll
                 for (int i = 0; i < V; i++) sum[i] += to_float(x[u].v[i]);
         }
         for (; r < end; r += SUM_WARPS) {
-            Pack<T, V> x = load<V>(a + r * cols + col);
+            Pack<T, V> x = load<V>(a + r * s.cols + col);
 #pragma unroll
             for (int i = 0; i < V; i++) sum[i] += to_float(x.v[i]);
         }
@@ -73,23 +80,9 @@ static __global__ void __launch_bounds__(SUM_THREADS)
         float total = 0;
 #pragma unroll
         for (int w = 0; w < SUM_WARPS; w++) total += shared[w][i];
-        if (at < cols) parts[(int64_t)blockIdx.y * cols + at] = total;
+        if (at < s.cols) s.parts[(int64_t)blockIdx.y * s.cols + at] = total;
     }
 }
-
-template <typename T>
-static __global__ void add_parts(T *bias, const float *__restrict__ parts, int n_parts, int64_t cols,
-                                 bool add)
-{
-    int64_t col = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
-    float total = 0;
-
-    if (col >= cols) return;
-    for (int p = 0; p < n_parts; p++) total += parts[(int64_t)p * cols + col];
-    bias[col] = from_float<T>(add ? to_float(bias[col]) + total : total);
-}
-
-enum { SUM_BLOCKS = 1024, SUM_LEAST_ROWS = 64 }; /* as many blocks as keep a device busy; rows of a block */
 
 /* Rows of a block: a function of the shape alone, so that the bits are too. */
 static int64_t rows_of_a_block(int64_t rows, int64_t cols, int64_t col_blocks)
@@ -104,12 +97,12 @@ static int64_t rows_of_a_block(int64_t rows, int64_t cols, int64_t col_blocks)
 
 template <typename T, int V> static int start_partial_sums(const Gemm *g, const GemmCall *c)
 {
-    int64_t rows = g->inner, cols = g->rows, col_blocks = blocks_for(cols, WARP * V);
-    int64_t block_rows = rows_of_a_block(rows, cols, col_blocks);
-    dim3 grid((unsigned)col_blocks, blocks_for(rows, block_rows));
+    Sums s = { (float *)c->scratch, g->inner, g->rows, 0 };
+    int64_t col_blocks = blocks_for(s.cols, WARP * V);
 
-    partial_sums<T, V>
-        <<<grid, SUM_THREADS, 0, c->stream>>>((float *)c->scratch, (const T *)c->a, rows, cols, block_rows);
+    s.block_rows = rows_of_a_block(s.rows, s.cols, col_blocks);
+    dim3 grid((unsigned)col_blocks, blocks_for(s.rows, s.block_rows));
+    partial_sums<T, V><<<grid, SUM_THREADS, 0, c->stream>>>(s, (const T *)c->a);
     return (int)grid.y;
 }
 
@@ -120,21 +113,16 @@ template <typename T> static int start_partials(const Gemm *g, const GemmCall *c
     return packs ? start_partial_sums<T, PACK<T>>(g, c) : start_partial_sums<T, 1>(g, c);
 }
 
-template <typename T> static void start_add(const Gemm *g, const GemmCall *c, int n_parts)
-{
-    add_parts<T><<<blocks_for(g->rows), BLOCK, 0, c->stream>>>((T *)c->bias, (const float *)c->scratch,
-                                                               n_parts, g->rows, g->add_bias != 0);
-}
-
 TideStatus gemm_bias_sums(Device *d, const Gemm *g, const GemmCall *c)
 {
     static int (*const partials[])(const Gemm *, const GemmCall *) = { start_partials<float>,
                                                                        start_partials<bf16>,
                                                                        start_partials<f16> };
-    static void (*const add[])(const Gemm *, const GemmCall *, int) = { start_add<float>, start_add<bf16>,
-                                                                        start_add<f16> };
+    ColumnSums to = { { { c->bias, (TideType)g->bias, g->add_bias != 0 } } };
+    int n = partials[g->in](g, c), cols = (int)g->rows;
 
-    add[g->bias](g, c, partials[g->in](g, c));
+    add_parts<<<blocks_for(cols, WARP), dim3(WARP, SLICES), 0, c->stream>>>(to, (const float *)c->scratch, n,
+                                                                           cols);
     return cuda_check(d, cudaGetLastError(), "bias gradient");
 }
 

@@ -1,8 +1,9 @@
-/* layernorm_grad.cu - dx of every row, and per fixed block of rows a part of dweight and dbias that
- * a second kernel adds in block order. dx may lie in dy.
+/* layernorm_grad.cu - dx of every row, and per fixed block of rows a part of dweight, dbias and, where
+ * they are wanted, of the column sums of dx, which a second kernel adds in block order. dx may lie in dy.
  *
- * A team of warps holds its sums of dweight and dbias in registers over all its rows. Rows that are
- * no packs, or too long for a team, take a loop over columns. */
+ * A team of warps holds its sums in registers over all its rows. Rows that are no packs, or too long for
+ * a team, take a loop over columns. */
+#include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/row_team.cuh"
 
 /* At most two blocks for each multiprocessor of a large GPU, at least four rows for each team of a
@@ -11,13 +12,21 @@ constexpr int MOST_PARTS = 256, LEAST_ROWS = 32;
 
 template <typename T> struct Job {
     T *dx;                      /* [rows, C]                      */
-    float *parts;               /* [n_parts, 2, C]: dweight, dbias */
+    float *parts;               /* [n_parts, sums, C]: dweight, dbias, column sums of dx */
     const T *x, *dy, *residual; /* [rows, C]; residual may be NULL */
     const float *mean, *rstd;   /* [rows]                          */
     const T *weight;            /* [C]                             */
     int64_t rows, rows_per_part;
-    int width;
+    int width, sums; /* 2 or 3 */
 };
+
+/* Outputs of the node that are sums over rows. */
+enum { DWEIGHT = 1, DBIAS, DSUM };
+
+static int sums_of(const Tensor *const *out)
+{
+    return out[DSUM] ? 3 : 2;
+}
 
 static int64_t rows_per_part(int64_t rows)
 {
@@ -31,9 +40,10 @@ static int64_t n_parts(int64_t rows)
     return (rows + rows_per_part(rows) - 1) / rows_per_part(rows);
 }
 
-static size_t scratch(const Node *, const Tensor *const *in, const Tensor *const *)
+static size_t scratch(const Node *, const Tensor *const *in, const Tensor *const *out)
 {
-    return (size_t)(n_parts(shape_rows(in[0]->shape)) * 2 * shape_width(in[0]->shape)) * sizeof(float);
+    return (size_t)(n_parts(shape_rows(in[0]->shape)) * sums_of(out) * shape_width(in[0]->shape)) *
+           sizeof(float);
 }
 
 /* dx = residual + rstd * (h - mean(h) - xhat * mean(h * xhat)), h = dy * weight. */
@@ -44,22 +54,31 @@ static __device__ __forceinline__ float slope(float xhat, float h, float mean_h,
 
 /* ---- A team a row ------------------------------------------------------------------- */
 
-constexpr int X = 0, DY = 1, RESIDUAL = 2, FETCHED = 3, STAGES = 2;
+constexpr int X = 0, DY = 1, RESIDUAL = 2, FETCHED = 3, BLOCKS = 2; /* of a multiprocessor */
 
 /* What a lane knows of one row beside its packs. */
 struct Moments {
     float mean, rstd;
 };
 
-/* Start to fetch the lane's packs of row r, and read its moments. */
+/* Start to fetch the lane's packs of row r, if it is one of the block's. */
 template <int PACKS, int W, typename T>
-__device__ __forceinline__ Moments fetch(const Job<T> &j, Pack<T> *stage, int64_t r, const Team<W> &team)
+__device__ __forceinline__ void fetch(const Job<T> &j, Pack<T> *stage, int64_t r, int64_t last,
+                                      const Team<W> &team)
 {
     int64_t row = r * j.width;
 
-    fetch_row<PACKS>(stage + X * PACKS * BLOCK, j.x + row, team, j.width);
-    fetch_row<PACKS>(stage + DY * PACKS * BLOCK, j.dy + row, team, j.width);
-    if (j.residual) fetch_row<PACKS>(stage + RESIDUAL * PACKS * BLOCK, j.residual + row, team, j.width);
+    if (r < last) {
+        fetch_row<PACKS>(stage + X * PACKS * BLOCK, j.x + row, team, j.width);
+        fetch_row<PACKS>(stage + DY * PACKS * BLOCK, j.dy + row, team, j.width);
+        if (j.residual) fetch_row<PACKS>(stage + RESIDUAL * PACKS * BLOCK, j.residual + row, team, j.width);
+    }
+    async_commit();
+}
+
+template <typename T> __device__ __forceinline__ Moments moments_of(const Job<T> &j, int64_t r, int64_t last)
+{
+    if (r >= last) return {};
     return { j.mean[r], j.rstd[r] };
 }
 
@@ -91,37 +110,40 @@ __device__ __forceinline__ void slope_pack(float (&dx)[N], Pack<T, N> xs, Pack<T
     }
 }
 
-/* Writes the block's part: the sums of its teams [teams, 2, C], in order. */
+/* Writes the block's part: the sums of its teams [teams, sums, C], in order. */
 template <typename T> static __device__ void write_part(const Job<T> &j, const float *sums, int teams)
 {
-    float *part = j.parts + (int64_t)blockIdx.x * 2 * j.width;
+    int n = j.sums * j.width;
+    float *part = j.parts + (int64_t)blockIdx.x * n;
 
-    for (int i = threadIdx.x; i < 2 * j.width; i += BLOCK) {
+    for (int i = threadIdx.x; i < n; i += BLOCK) {
         float sum = sums[i];
-        for (int t = 1; t < teams; t++) sum += sums[t * 2 * j.width + i];
+        for (int t = 1; t < teams; t++) sum += sums[t * n + i];
         part[i] = sum;
     }
 }
 
 /* The teams of a block take the rows of its part in turn. x and dy are read from shared memory twice,
  * because the sums of dweight and dbias take most registers. */
-template <typename T, int W, int PACKS> static __global__ void __launch_bounds__(BLOCK, 2) by_teams(Job<T> j)
+template <typename T, int W, int PACKS, bool SUM>
+static __global__ void __launch_bounds__(BLOCK, BLOCKS) by_teams(Job<T> j, int stages)
 {
-    extern __shared__ uint4 memory[]; /* [STAGES, FETCHED, PACKS, BLOCK] packs; at last the teams' sums */
+    extern __shared__ uint4 memory[]; /* [stages, FETCHED, PACKS, BLOCK] packs; at last the teams' sums */
     __shared__ float shared[2][BLOCK / WARP][2];
     constexpr int N = PACK<T>, STAGE = FETCHED * PACKS * BLOCK;
-    Pack<T> *stages = reinterpret_cast<Pack<T> *>(memory), weights[PACKS] = {};
+    Pack<T> *packs = reinterpret_cast<Pack<T> *>(memory), weights[PACKS] = {};
     Team<W> team = own_team<W>();
     int64_t first = blockIdx.x * j.rows_per_part;
     int64_t last = first + j.rows_per_part < j.rows ? first + j.rows_per_part : j.rows;
-    float dw[PACKS][N] = {}, db[PACKS][N] = {}, per_width = 1.0f / (float)j.width;
-    Moments next = {};
+    float dw[PACKS][N] = {}, db[PACKS][N] = {}, ds[PACKS][N] = {}, per_width = 1.0f / (float)j.width;
+    Moments next = moments_of(j, first + team.index, last);
+    Ring ring = ring_of(stages);
     int turn = 0;
 
-    if (first + team.index < last) next = fetch<PACKS>(j, stages, first + team.index, team);
-    async_commit();
+    for (int s = 0; s + 1 < stages; s++)
+        fetch<PACKS>(j, packs + s * STAGE, first + team.index + s * team.COUNT, last, team);
     /* Where the sums leave registers for them: elsewhere the first cache has them. */
-    constexpr bool KEEP = 2 * PACKS * N < 64;
+    constexpr bool KEEP = (SUM ? 3 : 2) * PACKS * N < 64;
     auto weight = [&](int k) {
         if constexpr (KEEP) return weights[k];
         return load<N>(j.weight + team.template column<N>(k));
@@ -129,14 +151,14 @@ template <typename T, int W, int PACKS> static __global__ void __launch_bounds__
 #pragma unroll
     for (int k = 0; KEEP && k < PACKS; k++)
         if (team.template column<N>(k) < j.width) weights[k] = load<N>(j.weight + team.template column<N>(k));
-    for (int64_t r = first + team.index; r < last; r += team.COUNT, turn ^= 1) {
-        const Pack<T> *stage = stages + turn * STAGE;
+    for (int64_t r = first + team.index; r < last; r += team.COUNT, turn ^= 1, ring.next()) {
+        const Pack<T> *stage = packs + ring.read * STAGE;
         Moments m = next;
         float sum[2] = {};
 
-        if (r + team.COUNT < last) next = fetch<PACKS>(j, stages + (turn ^ 1) * STAGE, r + team.COUNT, team);
-        async_commit();
-        async_wait<1>(); /* the row before that one */
+        next = moments_of(j, r + team.COUNT, last);
+        fetch<PACKS>(j, packs + ring.write * STAGE, r + (stages - 1) * team.COUNT, last, team);
+        async_wait_but(stages - 1); /* the row before all of those */
 #pragma unroll
         for (int k = 0; k < PACKS; k++) {
             if (team.template column<N>(k) >= j.width) continue;
@@ -155,7 +177,10 @@ template <typename T, int W, int PACKS> static __global__ void __launch_bounds__
             slope_pack(dx, fetched_pack(stage + X * PACKS * BLOCK, k),
                        fetched_pack(stage + DY * PACKS * BLOCK, k), weight(k), m, sum[0] * per_width,
                        sum[1] * per_width);
-            store(j.dx + r * j.width + at, packed<T>(dx));
+            Pack<T> stored = packed<T>(dx);
+            store(j.dx + r * j.width + at, stored);
+#pragma unroll
+            for (int i = 0; SUM && i < N; i++) ds[k][i] += to_float(stored.v[i]);
         }
     }
     async_wait<0>();
@@ -163,10 +188,11 @@ template <typename T, int W, int PACKS> static __global__ void __launch_bounds__
     float *sums = reinterpret_cast<float *>(memory);
 #pragma unroll
     for (int k = 0; k < PACKS; k++) {
-        float *own = sums + team.index * 2 * j.width + team.template column<N>(k);
+        float *own = sums + team.index * (SUM ? 3 : 2) * j.width + team.template column<N>(k);
         if (team.template column<N>(k) >= j.width) continue;
         store_floats(own, dw[k]);
         store_floats(own + j.width, db[k]);
+        if (SUM) store_floats(own + 2 * j.width, ds[k]);
     }
     __syncthreads();
     write_part(j, sums, team.COUNT);
@@ -177,11 +203,12 @@ template <typename T, int W, int PACKS> static __global__ void __launch_bounds__
 template <typename T> static __global__ void __launch_bounds__(BLOCK) by_columns(Job<T> j)
 {
     __shared__ float shared[WARP + 1];
-    float *dw = j.parts + (int64_t)blockIdx.x * 2 * j.width, *db = dw + j.width;
+    float *dw = j.parts + (int64_t)blockIdx.x * j.sums * j.width, *db = dw + j.width;
+    float *ds = j.sums > 2 ? db + j.width : NULL;
     int64_t first = blockIdx.x * j.rows_per_part;
     int64_t last = first + j.rows_per_part < j.rows ? first + j.rows_per_part : j.rows;
 
-    for (int i = threadIdx.x; i < 2 * j.width; i += BLOCK) dw[i] = 0;
+    for (int i = threadIdx.x; i < j.sums * j.width; i += BLOCK) dw[i] = 0;
     __syncthreads(); /* the columns of a thread are other ones below */
     for (int64_t r = first; r < last; r++) {
         const T *x = j.x + r * j.width, *dy = j.dy + r * j.width;
@@ -200,91 +227,50 @@ template <typename T> static __global__ void __launch_bounds__(BLOCK) by_columns
             db[i] += dyi;
             if (j.residual) dx += to_float(j.residual[r * j.width + i]);
             j.dx[r * j.width + i] = from_float<T>(dx);
+            if (ds) ds[i] += rounded<T>(dx);
         }
     }
-}
-
-/* ---- The parts, in order ----------------------------------------------------------------- */
-
-/* A slice of the parts for each warp: with MOST_PARTS all its loads are under way at once. */
-constexpr int SLICES = 32;
-
-/* What the sum of the parts becomes. */
-struct Sum {
-    void *to; /* [C]; NULL: nothing */
-    TideType type;
-    bool add; /* to what is there */
-};
-
-template <typename G> static __device__ void put(G *to, float sum, bool add)
-{
-    *to = from_float<G>(add ? to_float(*to) + sum : sum);
-}
-
-/* Sums of parts [n, 2, C] over n: slices of parts, then the slices. Blocks with y = 0 make dweight,
- * those with y = 1 dbias. */
-static __global__ void __launch_bounds__(WARP *SLICES)
-    add_parts(Sum weight, Sum bias, const float *parts, int n, int width)
-{
-    __shared__ float sums[SLICES][WARP];
-    Sum out = blockIdx.y ? bias : weight;
-    int i = blockIdx.x * WARP + threadIdx.x, each = (n + SLICES - 1) / SLICES;
-    int first = threadIdx.y * each, last = first + each < n ? first + each : n;
-    const float *from = parts + (int64_t)blockIdx.y * width + i;
-    float sum = 0;
-
-    if (!out.to) return; /* the whole block */
-    if (i < width) {
-#pragma unroll 8
-        for (int p = first; p < last; p++) sum += from[(int64_t)p * 2 * width];
-    }
-    sums[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.y || i >= width) return;
-#pragma unroll
-    for (int s = 1; s < SLICES; s++) sum += sums[s][threadIdx.x];
-    switch (out.type) {
-    case TIDE_F32: put((float *)out.to + i, sum, out.add); break;
-    case TIDE_BF16: put((bf16 *)out.to + i, sum, out.add); break;
-    case TIDE_F16: put((f16 *)out.to + i, sum, out.add); break;
-    case TIDE_I32:
-    case TIDE_TYPE_COUNT: break; /* not a gradient */
-    }
-}
-
-static Sum sum_of(const KernelCall *c, int output)
-{
-    if (!c->out[output]) return { NULL, TIDE_F32, false };
-    return { c->out[output], c->out_info[output]->type, c->in[output + 5] != NULL };
 }
 
 /* ---- Launching ----------------------------------------------------------------------------- */
 
 /* True: launched. False: the device has too little shared memory. */
-template <typename T, int W, int PACKS> static bool launch_teams(const KernelCall *c, const Job<T> &j)
+template <typename T, int W, int PACKS, bool SUM>
+static bool launch_teams(const KernelCall *c, const Job<T> &j)
 {
-    size_t bytes = (size_t)STAGES * FETCHED * PACKS * BLOCK * sizeof(Pack<T>); /* 72 or 96 KiB */
+    constexpr size_t STAGE = (size_t)FETCHED * PACKS * BLOCK * sizeof(Pack<T>);
+    int stages = stages_for(BLOCKS, STAGE);
+    unsigned most = resident_blocks(c, by_teams<T, W, PACKS, SUM>, BLOCK, stages * STAGE);
 
-    static_assert(STAGES * FETCHED * sizeof(Pack<T>) >= 2 * PACK<T> * sizeof(float),
-                  "the sums need the room");
-    if (!resident_blocks(c, by_teams<T, W, PACKS>, BLOCK, bytes)) return false;
-    by_teams<T, W, PACKS><<<(unsigned)n_parts(j.rows), BLOCK, bytes, cuda_stream(c)>>>(j);
+    static_assert(2 * FETCHED * sizeof(Pack<T>) >= 3 * PACK<T> * sizeof(float), "the sums need the room");
+    if (stages > 2 && most < BLOCKS * (unsigned)c->stream->device->sms) { /* a smaller device */
+        stages = 2;
+        most = resident_blocks(c, by_teams<T, W, PACKS, SUM>, BLOCK, stages * STAGE);
+    }
+    if (!most) return false;
+    by_teams<T, W, PACKS, SUM>
+        <<<(unsigned)n_parts(j.rows), BLOCK, stages * STAGE, cuda_stream(c)>>>(j, stages);
     return true;
 }
 
-template <typename T, int W> static bool launch_width(const KernelCall *c, const Job<T> &j)
-{
-    return j.width / PACK<T> <= 3 * W * WARP ? launch_teams<T, W, 3>(c, j) : launch_teams<T, W, 4>(c, j);
-}
-
+/* Three sums leave registers for two packs only, so that more warps share a row. */
 template <typename T> static bool launch_packs(const KernelCall *c, const Job<T> &j)
 {
     int packs = j.width / PACK<T>;
 
-    if (!in_packs<T>(j.width) || packs > MOST_TEAM_PACKS) return false;
-    if (packs <= WARP * MOST_PACKS) return launch_width<T, 1>(c, j);
-    if (packs <= 2 * WARP * MOST_PACKS) return launch_width<T, 2>(c, j);
-    return launch_width<T, 4>(c, j);
+    if (!in_packs<T>(j.width)) return false;
+    if (j.sums == 2) {
+        if (packs <= 3 * WARP) return launch_teams<T, 1, 3, false>(c, j);
+        if (packs <= 4 * WARP) return launch_teams<T, 2, 2, false>(c, j);
+        if (packs <= 6 * WARP) return launch_teams<T, 2, 3, false>(c, j);
+        if (packs <= 8 * WARP) return launch_teams<T, 4, 2, false>(c, j);
+        if (packs <= 12 * WARP) return launch_teams<T, 4, 3, false>(c, j);
+        return packs <= 16 * WARP && launch_teams<T, 8, 2, false>(c, j);
+    }
+    if (packs <= 2 * WARP) return launch_teams<T, 1, 2, true>(c, j);
+    if (packs <= 4 * WARP) return launch_teams<T, 2, 2, true>(c, j);
+    if (packs <= 8 * WARP) return launch_teams<T, 4, 2, true>(c, j);
+    return packs <= 16 * WARP && launch_teams<T, 8, 2, true>(c, j);
 }
 
 template <typename T> static void launch(const KernelCall *c)
@@ -295,7 +281,7 @@ template <typename T> static void launch(const KernelCall *c)
                  (const T *)c->in[5],     (const float *)c->in[1],
                  (const float *)c->in[2], (const T *)c->in[3],
                  shape_rows(shape),       rows_per_part(shape_rows(shape)),
-                 (int)shape_width(shape) };
+                 (int)shape_width(shape), sums_of(c->out_info) };
 
     if (!launch_packs(c, j)) by_columns<T><<<(unsigned)n_parts(j.rows), BLOCK, 0, cuda_stream(c)>>>(j);
 }
@@ -305,12 +291,12 @@ static void (*const launch_of[])(const KernelCall *) = { launch<float>, launch<b
 static TideStatus run(const KernelCall *c)
 {
     TideShape shape = c->in_info[0]->shape;
-    int width = (int)shape_width(shape), parts = (int)n_parts(shape_rows(shape));
+    ColumnSums sums = { { column_sum(c, DWEIGHT, 6), column_sum(c, DBIAS, 7), column_sum(c, DSUM, 8) } };
 
     launch_of[c->out_info[0]->type](c);
-    if (c->out[1] || c->out[2])
-        add_parts<<<dim3(blocks_for(width, WARP), 2), dim3(WARP, SLICES), 0, cuda_stream(c)>>>(
-            sum_of(c, 1), sum_of(c, 2), (const float *)c->scratch, parts, width);
+    if (sums.of[0].to || sums.of[1].to || sums.of[2].to)
+        launch_add_parts(c, sums, sums_of(c->out_info), c->scratch, (int)n_parts(shape_rows(shape)),
+                         (int)shape_width(shape));
     return cuda_launched(c);
 }
 

@@ -16,22 +16,49 @@ static __device__ __forceinline__ Philox philox_of(const TideStepInfo *info, int
              (uint32_t)info->micro };
 }
 
-/* The words of block low + 2^32 * high, high below 2^16. Blocks that share high share the products of
- * the first rounds that do not depend on low. */
-static __device__ __forceinline__ uint4 philox_words(const Philox &p, uint32_t low, uint32_t high)
+/* The keys of the rounds, one after the other. */
+constexpr int PHILOX_ROUNDS = 10;
+struct PhiloxKeys {
+    uint32_t first[PHILOX_ROUNDS], second[PHILOX_ROUNDS];
+};
+
+static __device__ __forceinline__ PhiloxKeys philox_keys(const Philox &p)
 {
-    uint32_t c0 = low, c1 = high ^ (p.micro << 16), c2 = p.site, c3 = p.step;
-    uint32_t k0 = p.key0, k1 = p.key1;
+    PhiloxKeys keys;
 
 #pragma unroll
-    for (int round = 0; round < 10; round++) {
+    for (int round = 0; round < PHILOX_ROUNDS; round++) {
+        keys.first[round] = p.key0 + (uint32_t)round * 0x9E3779B9u;
+        keys.second[round] = p.key1 + (uint32_t)round * 0xBB67AE85u;
+    }
+    return keys;
+}
+
+/* The same in registers of the thread, where many blocks are made: else they are made again for each. */
+static __device__ __forceinline__ PhiloxKeys philox_kept_keys(const Philox &p)
+{
+    PhiloxKeys keys = philox_keys(p);
+
+#pragma unroll
+    for (int round = 0; round < PHILOX_ROUNDS; round++)
+        asm volatile("" : "+r"(keys.first[round]), "+r"(keys.second[round]));
+    return keys;
+}
+
+/* The words of block low + 2^32 * high, high below 2^16. Blocks that share high share the products of
+ * the first rounds that do not depend on low. */
+static __device__ __forceinline__ uint4 philox_words(const Philox &p, const PhiloxKeys &keys, uint32_t low,
+                                                     uint32_t high)
+{
+    uint32_t c0 = low, c1 = high ^ (p.micro << 16), c2 = p.site, c3 = p.step;
+
+#pragma unroll
+    for (int round = 0; round < PHILOX_ROUNDS; round++) {
         uint64_t a = (uint64_t)c0 * 0xD2511F53u, b = (uint64_t)c2 * 0xCD9E8D57u;
-        c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
+        c0 = (uint32_t)(b >> 32) ^ c1 ^ keys.first[round];
         c1 = (uint32_t)b;
-        c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
+        c2 = (uint32_t)(a >> 32) ^ c3 ^ keys.second[round];
         c3 = (uint32_t)a;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
     }
     return make_uint4(c0, c1, c2, c3);
 }
@@ -39,7 +66,7 @@ static __device__ __forceinline__ uint4 philox_words(const Philox &p, uint32_t l
 /* The words of elements 4 * block to 4 * block + 3, block below 2^48. */
 static __device__ __forceinline__ uint4 philox_block(const Philox &p, uint64_t block)
 {
-    return philox_words(p, (uint32_t)block, (uint32_t)(block >> 32));
+    return philox_words(p, philox_keys(p), (uint32_t)block, (uint32_t)(block >> 32));
 }
 
 /* An element survives dropout of probability p if its word is at least this. */

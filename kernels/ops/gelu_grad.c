@@ -1,7 +1,8 @@
-/* gelu_grad.c - dx = dy * d/dx (x * Phi(x)).
+/* gelu_grad.c - dx = dy * d/dx (x * Phi(x)), and where they are asked for the column sums of the stored dx:
+ * the gradient of the bias that was added to x.
  *
- *     in   x, dy like x
- *     out  dx like x; may take dy's memory */
+ *     in   x [.., C], dy like x, the sums that are added to (0: written anew)
+ *     out  dx like x, sums [C] or left out; dx may take dy's memory */
 #include "kernels/ops/shape.h"
 
 static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
@@ -19,14 +20,14 @@ static double flops(const Node *n, const Tensor *const *in, const Tensor *const 
 }
 
 const OpDesc op_gelu_grad = {
-    .name = "gelu_grad", .id = OP_gelu_grad, .n_out = 1, .in_place = 2, .infer = infer, .flops = flops
+    .name = "gelu_grad", .id = OP_gelu_grad, .n_out = 2, .in_place = 2, .infer = infer, .flops = flops
 };
 
 TideTensor tide_gelu_grad(TideGraph *g, TideTensor x, TideTensor dy, bool erf)
 {
-    TideTensor in[] = { x, dy };
+    TideTensor in[] = { x, dy, { 0 } };
     GeluAttr attr = { erf };
 
     return graph_append(
-        g, (NodeSpec){ .op = &op_gelu_grad, .in = in, .n_in = 2, .attr = &attr, .attr_bytes = sizeof attr });
+        g, (NodeSpec){ .op = &op_gelu_grad, .in = in, .n_in = 3, .attr = &attr, .attr_bytes = sizeof attr });
 }

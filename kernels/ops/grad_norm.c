@@ -2,7 +2,8 @@
  *
  *     in   info, then n flat gradients
  *     out  f32 [2]: norm = info.grad_scale * sqrt(sum of squares); min(1, clip / norm), or 1 if clip
- *          is 0. A gradient that is not finite gives a norm that is not finite. */
+ *          is 0. A gradient that is not finite gives a norm that is not finite. So may one beyond 1e19,
+ *          whose square is more than f32 holds; those of f16 end long before. */
 #include <string.h>
 #include "kernels/ops/shape.h"
 

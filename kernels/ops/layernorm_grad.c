@@ -2,10 +2,11 @@
  *
  *     dx = residual + rstd * (h - sum(h) / C - xhat * sum(h * xhat) / C)
  *     dweight = sum over rows of dy * xhat,  dbias = sum over rows of dy
+ *     dsum = sum over rows of the stored dx, where it is asked for: the gradient of a bias added to x
  *
  *     in   x [.., C], mean f32 [rows], rstd f32 [rows], weight [C], dy like x, residual like x or
- *          left out, then the gradients of weight and bias that are added to (0: written anew)
- *     out  dx like x, dweight [C], dbias [C]; left out where there is none
+ *          left out, then dweight, dbias and dsum that are added to (0: written anew)
+ *     out  dx like x, dweight [C], dbias [C], dsum [C]; left out where there is none
  *
  * dx may take dy's memory: a row of dy is summed before the first element of its dx is written. */
 #include "kernels/ops/shape.h"
@@ -32,7 +33,7 @@ static double flops(const Node *n, const Tensor *const *in, const Tensor *const 
 
 const OpDesc op_layernorm_grad = { .name = "layernorm_grad",
                                    .id = OP_layernorm_grad,
-                                   .n_out = 3,
+                                   .n_out = 4,
                                    .in_place = DY + 1,
                                    .infer = infer,
                                    .flops = flops };
@@ -44,9 +45,10 @@ TideTensor tide_layernorm_grad(TideGraph *g, TideTensor x, TideTensor mean, Tide
     TideTensor dweight = graph_param_grad(g, weight, &add_weight);
     TideTensor dbias = bias.id ? graph_param_grad(g, bias, &add_bias) : (TideTensor){ 0 };
     TideTensor in[] = {
-        x, mean, rstd, weight, dy, residual, { add_weight ? dweight.id : 0 }, { add_bias ? dbias.id : 0 }
+        x,    mean, rstd, weight, dy, residual, { add_weight ? dweight.id : 0 }, { add_bias ? dbias.id : 0 },
+        { 0 }
     };
 
     return graph_append(
-        g, (NodeSpec){ .op = &op_layernorm_grad, .in = in, .n_in = 8, .out = { { 0 }, dweight, dbias } });
+        g, (NodeSpec){ .op = &op_layernorm_grad, .in = in, .n_in = 9, .out = { { 0 }, dweight, dbias } });
 }

@@ -4,8 +4,11 @@
  *     in   x [.., K], dy [.., N], then dweight and dbias where they are added to, or left out
  *     out  dweight [N, K], dbias [N]; left out where there is none
  *
- * Rows [x_first, x_first + count) of x go with rows [y_first, ..) of dy. */
+ * Rows [x_first, x_first + count) of x go with rows [y_first, ..) of dy. Where dy was made by gelu_grad or
+ * layernorm_grad, that node makes dbias on the way. */
 #include "kernels/ops/shape.h"
+
+enum { DBIAS = 3 };
 
 static bool infer(const Node *n, const Tensor *const *in, Tensor *out)
 {
@@ -44,6 +47,12 @@ static bool fits(TideGraph *g, const TideTensor *in, TideTensor weight, TideTens
            (!b || is_vector(b, w->shape.dim[0]));
 }
 
+/* Are the rows all those of dy? */
+static bool is_whole(const TideGraph *g, TideTensor dy, TideRows rows)
+{
+    return !rows.count || (!rows.y_first && rows.count == shape_rows(graph_tensor(g, dy)->shape));
+}
+
 TideTensor tide_linear_dw(TideGraph *g, TideTensor x, TideTensor dy, TideTensor weight, TideTensor bias,
                           TideRows rows)
 {
@@ -56,6 +65,11 @@ TideTensor tide_linear_dw(TideGraph *g, TideTensor x, TideTensor dy, TideTensor 
     if (!fits(g, in, weight, bias)) {
         graph_refuse(g, "op linear_dw: the weight does not fit x and dy");
         return (TideTensor){ 0 };
+    }
+    if (is_whole(g, dy, rows) && (graph_extend(g, dy, &op_gelu_grad, in[DBIAS], dbias) ||
+                                  graph_extend(g, dy, &op_layernorm_grad, in[DBIAS], dbias))) {
+        in[DBIAS] = dbias = (TideTensor){ 0 };
+        if (!dweight.id) return (TideTensor){ 0 };
     }
     return graph_append(g, (NodeSpec){ .op = &op_linear_dw,
                                        .in = in,

@@ -42,6 +42,12 @@ static inline bool is_info(const Tensor *t)
     return t->type == TIDE_I32 && is_vector(t, TIDE_INFO_WORDS);
 }
 
+/* A TideScaling. */
+static inline bool is_scaling(const Tensor *t)
+{
+    return t->type == TIDE_I32 && is_vector(t, TIDE_SCALING_WORDS);
+}
+
 /* Make t a tensor of one dimension. */
 static inline void infer_vector(Tensor *t, TideType type, int64_t n)
 {
@@ -92,6 +98,10 @@ typedef struct DropoutAttr {
 typedef struct NormAttr {
     float clip;
 } NormAttr; /* 0: no clipping */
+typedef struct ScalingAttr {
+    float growth, backoff, least, clip;
+    int32_t interval;
+} ScalingAttr;
 typedef struct AdamWAttr {
     float beta1, beta2, eps, decay;
 } AdamWAttr;

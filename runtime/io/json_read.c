@@ -147,9 +147,9 @@ bool read_has(const JsonAt *at, const char *key)
 
 TideStatus read_member(const JsonAt *at, const char *key, JsonAt *out)
 {
+    *out = (JsonAt){ .file = at->file, .up = at, .key = key, .value = json_object_get(at->value, key) };
     if (!json_is_object(at->value))
         return read_refuse(at, "is %s, it must be an object", value_text(at->value).s);
-    *out = (JsonAt){ .file = at->file, .up = at, .key = key, .value = json_object_get(at->value, key) };
     return out->value ? TIDE_OK : read_refuse(at, "lacks the key \"%s\"", key);
 }
 
@@ -240,6 +240,49 @@ TideStatus read_hash(const JsonAt *at, uint64_t *out)
         return read_refuse(at, "is \"%.40s\", it must be 16 hexadecimal digits", s);
     *out = strtoull(s, NULL, 16);
     return TIDE_OK;
+}
+
+TideStatus read_name(const JsonAt *object, const char *key, bool may_be_empty, const char **out)
+{
+    enum { LONGEST_NAME = 200 };
+    JsonAt at;
+
+    TRY(read_member(object, key, &at));
+    TRY(read_text(&at, out));
+    size_t n = strlen(*out);
+    if (n > LONGEST_NAME) return read_refuse(&at, "has %zu bytes, the most is %d", n, LONGEST_NAME);
+    if (n == 0 && !may_be_empty) return read_refuse(&at, "is empty");
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)(*out)[i] < 0x20 || (*out)[i] == 0x7f)
+            return read_refuse(&at, "holds a control character (code %d)", (*out)[i]);
+    return TIDE_OK;
+}
+
+TideStatus read_optional_int(const JsonAt *object, const char *key, int64_t most, int64_t *out)
+{
+    JsonAt at;
+
+    if (!read_has(object, key)) return TIDE_OK;
+    TRY(read_member(object, key, &at));
+    return read_int(&at, 0, most, out);
+}
+
+TideStatus read_optional_real(const JsonAt *object, const char *key, double most, double *out)
+{
+    JsonAt at;
+
+    if (!read_has(object, key)) return TIDE_OK;
+    TRY(read_member(object, key, &at));
+    return read_real(&at, 0, most, out);
+}
+
+TideStatus read_optional_flag(const JsonAt *object, const char *key, bool *out)
+{
+    JsonAt at;
+
+    if (!read_has(object, key)) return TIDE_OK;
+    TRY(read_member(object, key, &at));
+    return read_flag(&at, out);
 }
 
 int write_text(FILE *to, const char *s)

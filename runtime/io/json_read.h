@@ -49,6 +49,14 @@ TideStatus read_flag(const JsonAt *at, bool *out);
 TideStatus read_word(const JsonAt *at, const char *const *words, int n, int *out);
 TideStatus read_hash(const JsonAt *at, uint64_t *out); /* 16 hexadecimal digits */
 
+/* A member that names something: at most 200 bytes, none of which controls a terminal. */
+TideStatus read_name(const JsonAt *object, const char *key, bool may_be_empty, const char **out);
+
+/* Members that may be left out; *out then stays what it is. */
+TideStatus read_optional_int(const JsonAt *object, const char *key, int64_t most, int64_t *out); /* from 0 */
+TideStatus read_optional_real(const JsonAt *object, const char *key, double most, double *out);  /* from 0 */
+TideStatus read_optional_flag(const JsonAt *object, const char *key, bool *out);
+
 /* Write s as a JSON string, quotes and all; returns what fprintf returns. */
 int write_text(FILE *to, const char *s);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base.h"
-#include "runtime/graph.h"
+#include "runtime/holding.h"
 
 const char *const account_part_names[PART_COUNT] = {
     [PART_PARAMETERS] = "parameters", [PART_GRADIENTS] = "gradients",     [PART_OPTIMIZER] = "optimizer",
@@ -30,18 +30,9 @@ typedef struct Walk {
     const TideGraph *graph;
     Stay *stays; /* [n_stays], by begin */
     int n_stays;
+    const Holding *holding; /* by tensor */
+    Pool pool;
 } Walk;
-
-char *bytes_text(size_t bytes, char text[BYTES_TEXT])
-{
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-    double value = (double)bytes;
-    int unit = 0;
-
-    while (value >= 1024 && unit < 4) value /= 1024, unit++;
-    snprintf(text, BYTES_TEXT, "%.*f %s", unit ? 2 : 0, value, units[unit]);
-    return text;
-}
 
 static int by_begin(const void *a, const void *b)
 {
@@ -92,7 +83,7 @@ static void add_homes(Walk *w, int always)
         const Home *h = &w->plan->homes[i];
         bool gradient = program_tensor(w->p, h->tensor)->kind == TIDE_GRADIENT;
         if (h->space != SPACE_DEVICE) continue;
-        if (gradient && (section_has(w, h->tensor) || !tensor_live_in(w->graph, h->tensor))) continue;
+        if (gradient && (section_has(w, h->tensor) || !w->holding[h->tensor].live_in)) continue;
         w->stays[w->n_stays++] = (Stay){ h->tensor, 0, always, h->offset, h->offset + h->bytes };
     }
 }
@@ -109,8 +100,8 @@ static void find_stays(Walk *w)
     for (int i = 0; i < n; i++) {
         const Tensor *t = program_tensor(w->p, s->slots[i].tensor);
         if (s->slots[i].space != SPACE_DEVICE || w->stays[i].first < 0) continue;
-        if (t && t->graph < 0 && tensor_live_in(w->graph, s->slots[i].tensor)) w->stays[i].first = 0;
-        if (t && t->graph < 0 && tensor_live_out(w->graph, s->slots[i].tensor)) w->stays[i].last = end;
+        if (t && t->graph < 0 && w->holding[s->slots[i].tensor].live_in) w->stays[i].first = 0;
+        if (t && t->graph < 0 && w->holding[s->slots[i].tensor].live_out) w->stays[i].last = end;
         w->stays[w->n_stays++] = w->stays[i];
     }
     add_homes(w, end);
@@ -120,9 +111,11 @@ static void find_stays(Walk *w)
 static bool walk_begin(Walk *w, const TideProgram *p, const TidePlan *plan, const Section *s)
 {
     *w = (Walk){ .p = p, .plan = plan, .section = s, .graph = p->graphs[s->graph] };
-    w->stays = malloc((size_t)(s->n_slots + plan->n_homes + 1) * sizeof *w->stays);
-    if (w->stays) find_stays(w);
-    return w->stays != NULL;
+    w->holding = graph_holding(w->graph, &w->pool);
+    w->stays = pool_new(&w->pool, (size_t)(s->n_slots + plan->n_homes), sizeof *w->stays);
+    if (w->pool.failed) return false;
+    find_stays(w);
+    return true;
 }
 
 static AccountPart part_of(const Walk *w, int tensor)
@@ -190,15 +183,17 @@ TideStatus account_make(const TideProgram *p, const TidePlan *plan, Account *out
     for (int i = 0; i < plan->n_sections; i++) {
         Walk w;
         int fullest = -1;
-        if (!walk_begin(&w, p, plan, &plan->sections[i]))
+        if (!walk_begin(&w, p, plan, &plan->sections[i])) {
+            pool_free(&w.pool);
             return tide_fail(p->tide, TIDE_NO_MEMORY, "no memory to account for the plan");
+        }
         size_t most = out->live;
         for (int s = 0; s < w.section->n_steps; s++) {
             size_t bytes = bytes_at(&w, s, NULL);
             if (bytes > most) most = bytes, fullest = s;
         }
         if (fullest >= 0) describe_moment(&w, fullest, out);
-        free(w.stays);
+        pool_free(&w.pool);
     }
     return TIDE_OK;
 }

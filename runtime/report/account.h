@@ -43,12 +43,17 @@ TideStatus fates_print(const TideProgram *p, const TidePlan *plan, FILE *to);
 
 /* Write the predicted timeline of every graph as a Chrome trace. TIDE_IO if it cannot. */
 TideStatus trace_save(const TideProgram *p, const TidePlan *plan, const char *path);
+/* The same, with the same tracks, of what was measured for each graph: see tide_run_trace(). */
+TideStatus trace_save_run(TideRun *r, const char *path);
+
+/* How long the lanes of a traced run worked. */
+typedef struct LaneTimes {
+    double seconds;          /* from its start to the end of the last work on any lane */
+    double busy[LANE_COUNT]; /* 0 where a lane had nothing to do                       */
+} LaneTimes;
+TideStatus trace_lane_times(TideRun *r, int graph, LaneTimes *out);
 
 /* Predicted seconds of a section, 0 if its timeline is not known. */
 double section_seconds(const TidePlan *plan, int graph);
-
-/* "1.25 MiB" into a buffer that it returns. */
-enum { BYTES_TEXT = 24 };
-char *bytes_text(size_t bytes, char text[BYTES_TEXT]);
 
 #endif

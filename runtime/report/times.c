@@ -2,6 +2,7 @@
 #include "runtime/report/times.h"
 
 #include <string.h>
+#include "runtime/base.h"
 #include "runtime/profile.h"
 #include "runtime/report/account.h"
 

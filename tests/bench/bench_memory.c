@@ -1,36 +1,40 @@
 /* bench_memory.c - bytes a second of every op that memory binds, at the shapes of GPT-2, against a copy
  * inside the device in the same run.
  *
- *     bench_memory [--check] [device]     --check: first all cases of the agreement tests
+ *     bench_memory [--only NAME] [device]     the times of one case, or of all
+ *     bench_memory --once [--only NAME]       each node once, for a profiler
+ *     bench_memory --check [device]           no times: every op against the CPU and against double
  *
- * Not a test. Before each run as many bytes are overwritten as no cache holds; a row is the median of
- * several runs. Bytes are what the op must read and write at least, each once. */
+ * Not a test. An op runs as often as a step would run it, one launch behind the other (a captured graph
+ * where the device has them), over so many sets of its tensors that no cache holds one until its next
+ * turn. A row is the median of several such rounds, by launch. Bytes are what the op must read and write
+ * at least, each once; beside the share of the large copy stands that of a copy of just as many bytes,
+ * for starting and ending a launch costs a small one more. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "kernels/ops.h"
 #include "runtime/base.h"
+#include "tests/support/agreement_sweep.h"
 #include "tests/support/agreement.h"
 #include "tests/support/numeric.h"
 
-enum { RUNS = 15, PATTERN = 1 << 22 };
-static const size_t flush_bytes = (size_t)512 << 20, copy_bytes = (size_t)1 << 30;
+enum { RUNS = 7, PATTERN = 1 << 22, MOST_SETS = 32, MOST_LAUNCHES = 128 };
+static const double uncached = 640e6; /* bytes after which no cache knows the first */
+static const double round_bytes = 2.5e9;
+static const size_t copy_bytes = (size_t)1 << 30;
 
 typedef struct Bench {
     const Backend *be;
     Tide *tide;
     Event *from, *to;
     Stream *stream;
-    void *flush;
-    double copy; /* bytes a second, read and written */
+    char *both;       /* [2, copy_bytes]                  */
+    double copy;      /* bytes a second, read and written */
+    const char *only; /* NULL: every case                 */
+    bool once;        /* no times: for profilers          */
 } Bench;
-
-static int fail(const Tide *t)
-{
-    fprintf(stderr, "bench_memory: %s\n", tide_message(t));
-    return 1;
-}
 
 /* ---- Timing ----------------------------------------------------------------------- */
 
@@ -40,48 +44,83 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* What a round launches in turn: node `node` of each side, or without sides copies of `bytes`. */
 typedef struct Work {
-    const Kernel *kernel; /* NULL: copy */
-    const KernelCall *call;
-    void *to;
-    const void *from;
+    const Side *sides; /* [sets] */
+    int node, sets;
+    size_t bytes;
 } Work;
 
-static TideStatus issue(const Bench *b, const Work *w)
+static TideStatus issue(const Bench *b, const Work *w, int turn)
 {
-    if (w->kernel) return b->be->launch(w->kernel, w->call);
-    return b->be->copy(b->stream, w->to, w->from, copy_bytes);
+    if (!w->sides) {
+        char *from = b->both + (size_t)(turn % w->sets) * w->bytes;
+        return b->be->copy(b->stream, from + copy_bytes, from, w->bytes);
+    }
+    const Side *s = &w->sides[turn % w->sets];
+    const Node *n = s->g->nodes[w->node];
+    void *pointers[n->n_in + n->n_out];
+    const Tensor *infos[n->n_in + n->n_out];
+    KernelCall call = side_call(s, w->node, pointers, infos);
+
+    call.stream = b->stream;
+    return b->be->launch(b->be->kernels[n->op->id], &call);
 }
 
-/* The median; the first run is not counted. */
-static TideStatus time_work(const Bench *b, const Work *w, double *seconds)
+static TideStatus issue_round(const Bench *b, const Work *w, int launches)
 {
-    double time[RUNS + 1];
-
-    for (int i = 0; i <= RUNS; i++) {
-        TRY(b->be->fill(b->stream, b->flush, i, flush_bytes));
-        TRY(b->be->event_record(b->stream, b->from));
-        TRY(issue(b, w));
-        TRY(b->be->event_record(b->stream, b->to));
-        TRY(b->be->event_sync(b->to));
-        TRY(b->be->event_seconds(b->from, b->to, &time[i]));
-    }
-    qsort(time + 1, RUNS, sizeof *time, by_value);
-    *seconds = time[1 + RUNS / 2];
+    for (int i = 0; i < launches; i++) TRY(issue(b, w, i));
     return TIDE_OK;
 }
 
-static TideStatus measure_copy(Bench *b)
+/* Seconds of one round; capture NULL: issued launch by launch. */
+static TideStatus time_round(const Bench *b, const Work *w, int launches, Capture *capture, double *seconds)
 {
-    void *both = NULL;
-    double seconds = 1;
+    TRY(b->be->event_record(b->stream, b->from));
+    TRY(capture ? b->be->capture_replay(capture, b->stream) : issue_round(b, w, launches));
+    TRY(b->be->event_record(b->stream, b->to));
+    TRY(b->be->event_sync(b->to));
+    return b->be->event_seconds(b->from, b->to, seconds);
+}
 
-    TRY(b->be->device_alloc(b->tide->device, 2 * copy_bytes, &both));
-    TideStatus status = b->be->fill(b->stream, both, 0x3c, copy_bytes);
-    if (!status) status = time_work(b, &(Work){ .to = (char *)both + copy_bytes, .from = both }, &seconds);
-    b->be->device_free(b->tide->device, both, 2 * copy_bytes);
-    b->copy = 2.0 * (double)copy_bytes / seconds;
+/* The median by launch; `bytes` of one. The first round is not counted. Copies are issued one by one: those
+ * of a captured graph are slower. */
+static TideStatus time_work(const Bench *b, const Work *w, double bytes, double *seconds)
+{
+    double time[RUNS + 1];
+    Capture *capture = NULL;
+    int launches = (int)fmin(MOST_LAUNCHES, fmax(1, ceil(round_bytes / bytes)));
+
+    if (launches < w->sets) launches = w->sets;
+    TRY(issue(b, w, 0)); /* what is loaded at a first launch */
+    TRY(b->be->stream_sync(b->stream));
+    *seconds = 1;
+    if (b->once) return TIDE_OK;
+    if (b->be->capture_begin && w->sides) {
+        TRY(b->be->capture_begin(b->stream));
+        TRY(issue_round(b, w, launches));
+        TRY(b->be->capture_end(b->stream, &capture));
+    }
+    TideStatus status = TIDE_OK;
+    for (int i = 0; !status && i <= RUNS; i++) status = time_round(b, w, launches, capture, &time[i]);
+    if (capture) b->be->capture_free(capture);
+    qsort(time + 1, RUNS, sizeof *time, by_value);
+    *seconds = time[1 + RUNS / 2] / launches;
     return status;
+}
+
+/* Bytes a second of copies that move as many bytes, read and written. */
+static TideStatus time_copy(const Bench *b, double bytes, double *rate)
+{
+    double seconds = 1;
+    size_t each = (size_t)(bytes / 2) & ~(size_t)255;
+
+    if (each > copy_bytes) each = copy_bytes;
+    if (each < 256) each = 256;
+    int sets = (int)fmin(MOST_SETS, (double)(copy_bytes / each));
+    TRY(time_work(b, &(Work){ .bytes = each, .sets = sets }, 2.0 * (double)each, &seconds));
+    *rate = 2.0 * (double)each / seconds;
+    return TIDE_OK;
 }
 
 /* ---- Numbers ------------------------------------------------------------------------- */
@@ -162,19 +201,26 @@ static double bytes_of(const Side *s, const Node *n, const Tensor *const *infos)
     return bytes;
 }
 
-static TideStatus time_node(const Bench *b, const Side *s, int node)
+static double node_bytes(const Side *s, int node)
 {
     const Node *n = s->g->nodes[node];
     void *pointers[n->n_in + n->n_out];
     const Tensor *infos[n->n_in + n->n_out];
-    KernelCall call = side_call(s, node, pointers, infos);
-    double seconds = 0, bytes = bytes_of(s, n, infos);
-    Bench own = *b;
 
-    own.stream = s->stream;
-    TRY(time_work(&own, &(Work){ .kernel = b->be->kernels[n->op->id], .call = &call }, &seconds));
-    printf("  %-18s %9.1f MB %9.1f us %8.0f GB/s %6.1f %% of copy\n", n->op->name, bytes * 1e-6,
-           seconds * 1e6, bytes / seconds * 1e-9, 100 * bytes / seconds / b->copy);
+    side_call(s, node, pointers, infos);
+    return bytes_of(s, n, infos);
+}
+
+static TideStatus time_node(const Bench *b, const Side *sides, int sets, int node)
+{
+    double seconds = 0, same = 0, bytes = node_bytes(&sides[0], node);
+
+    TRY(time_work(b, &(Work){ .sides = sides, .node = node, .sets = sets }, bytes, &seconds));
+    TRY(time_copy(b, bytes, &same));
+    double rate = bytes / seconds;
+    printf("  %-18s %8.1f MB %8.1f us %6.0f GB/s %6.1f %% of copy %6.1f %% of one of its size\n",
+           sides[0].g->nodes[node]->op->name, bytes * 1e-6, seconds * 1e6, rate * 1e-9, 100 * rate / b->copy,
+           100 * rate / same);
     fflush(stdout);
     return TIDE_OK;
 }
@@ -184,31 +230,63 @@ typedef struct Row {
     int64_t size[SIDE_SIZES];
 } Row;
 
+static TideStatus make_side(const Bench *b, const AgreeCase *c, const int64_t *size, Side *s)
+{
+    *s = (Side){ .type = TIDE_BF16, .grad = TIDE_BF16, .state = TIDE_F32, .size = size };
+    if (!(b->be->types & 1u << s->type)) s->type = s->grad = TIDE_F32;
+    side_new(s, b->tide);
+    c->build(s);
+    return side_ready(s) ? fill_side(b, s) : TIDE_DEVICE;
+}
+
+/* Sets of tensors so that the smallest node meets each one uncached; a node of few bytes, which no step
+ * has without a larger one beside it, does not count. */
+static int sets_of(const Side *s)
+{
+    double least = uncached, most = 0;
+
+    for (int i = 0; i < s->g->n_nodes; i++) most = fmax(most, node_bytes(s, i));
+    for (int i = 0; i < s->g->n_nodes; i++)
+        if (node_bytes(s, i) > most / 8) least = fmin(least, node_bytes(s, i));
+    return (int)fmin(MOST_SETS, ceil(uncached / least));
+}
+
 static TideStatus time_case(const Bench *b, const Row *row)
 {
     const AgreeCase *c = NULL;
-    Side s = { .type = TIDE_BF16, .grad = TIDE_BF16, .state = TIDE_F32, .size = row->size };
+    Side sides[MOST_SETS] = { { .tide = NULL } };
+    int sets = 1, made = 0;
+    TideStatus status = TIDE_OK;
 
+    if (b->only && strcmp(b->only, row->name) != 0) return TIDE_OK;
     for (int i = 0; agree_case(i); i++)
         if (strcmp(agree_case(i)->name, row->name) == 0) c = agree_case(i);
     assert(c);
-    if (!(b->be->types & 1u << s.type)) s.type = s.grad = TIDE_F32;
-    side_new(&s, b->tide);
-    c->build(&s);
-    TideStatus status = side_ready(&s) ? fill_side(b, &s) : TIDE_DEVICE;
-    for (int i = 0; !status && i < s.g->n_nodes; i++) status = time_node(b, &s, i);
-    side_free(&s);
+    for (; !status && made < sets; made++) {
+        status = make_side(b, c, row->size, &sides[made]);
+        if (!status && made == 0) sets = sets_of(&sides[0]);
+    }
+    for (int i = 0; !status && i < sides[0].g->n_nodes; i++) status = time_node(b, sides, sets, i);
+    for (int i = 0; i < made; i++) side_free(&sides[i]);
     return status;
 }
 
 /* ---- All of it ------------------------------------------------------------------------------ */
 
-static const Row gpt2_124m[] = {
+static const Row gpt2_124m_8[] = {
+    { "add", { 8, 1024, 768, 0 } },        { "embedding", { 8, 1024, 768, 50304 } },
+    { "layernorm", { 8, 1024, 768, 0 } },  { "add_layernorm", { 8, 1024, 768, 0 } },
+    { "gelu_tanh", { 8, 1024, 3072, 0 } }, { "column_sums", { 8, 1024, 3072, 0 } },
+    { "dropout", { 8, 1024, 768, 0 } },    { NULL, { 0 } },
+};
+static const Row gpt2_124m_32[] = {
     { "add", { 32, 1024, 768, 0 } },
     { "embedding", { 32, 1024, 768, 50304 } },
     { "layernorm", { 32, 1024, 768, 0 } },
     { "add_layernorm", { 32, 1024, 768, 0 } },
     { "gelu_tanh", { 32, 1024, 3072, 0 } },
+    { "column_sums", { 32, 1024, 768, 0 } },
+    { "column_sums", { 32, 1024, 3072, 0 } },
     { "gelu_erf", { 32, 1024, 3072, 0 } },
     { "dropout", { 32, 1024, 768, 0 } },
     { "cross_entropy", { 32, 1024, 0, 50257 } },
@@ -222,6 +300,8 @@ static const Row gpt2_1558m[] = {
     { "layernorm", { 16, 1024, 1600, 0 } },
     { "add_layernorm", { 16, 1024, 1600, 0 } },
     { "gelu_tanh", { 16, 1024, 6400, 0 } },
+    { "column_sums", { 16, 1024, 1600, 0 } },
+    { "column_sums", { 16, 1024, 6400, 0 } },
     { "dropout", { 16, 1024, 1600, 0 } },
     { "cross_entropy", { 16, 1024, 0, 50257 } },
     { "adamw_master", { 1, 1, 1557686400, 0 } },
@@ -237,60 +317,65 @@ static TideStatus time_model(const Bench *b, const char *name, const Row *rows)
 
 static TideStatus open_bench(Bench *b)
 {
+    void *both = NULL;
+
     b->be = b->tide->backend;
     TRY(b->be->stream_new(b->tide->device, 0, &b->stream));
     TRY(b->be->event_new(b->tide->device, &b->from));
     TRY(b->be->event_new(b->tide->device, &b->to));
-    TRY(b->be->device_alloc(b->tide->device, flush_bytes, &b->flush));
-    return measure_copy(b);
+    TRY(b->be->device_alloc(b->tide->device, 2 * copy_bytes, &both));
+    b->both = both;
+    TRY(b->be->fill(b->stream, both, 0x3c, 2 * copy_bytes));
+    return time_copy(b, 2.0 * (double)copy_bytes, &b->copy);
 }
 
 static void close_bench(Bench *b)
 {
-    if (b->flush) b->be->device_free(b->tide->device, b->flush, flush_bytes);
+    if (b->both) b->be->device_free(b->tide->device, b->both, 2 * copy_bytes);
     if (b->from) b->be->event_free(b->from);
     if (b->to) b->be->event_free(b->to);
     if (b->stream) b->be->stream_free(b->stream);
 }
 
-static int check(Tide *t)
+static TideStatus time_all(Bench *b)
 {
-    int bad = 0, n = 0;
-    char why[512];
+    TRY(open_bench(b));
+    printf("copy: %.0f GB/s read and written\n", b->copy * 1e-9);
+    TRY(time_model(b, "gpt2-124m, B 8", gpt2_124m_8));
+    TRY(time_model(b, "gpt2-124m, B 32", gpt2_124m_32));
+    return time_model(b, "gpt2-1558m, B 16", gpt2_1558m);
+}
 
-    for (int c = 0; agree_case(c); c++)
-        for (int k = 0; agree_types(k); k++)
-            for (int i = 0; agree_sizes(i) && t->backend->types & 1u << agree_types(k)->type; i++, n++) {
-                const int64_t *size = agree_sizes(i);
-                if (agree(t, agree_case(c), agree_types(k), size, why)) continue;
-                bad++;
-                printf("%s, %s, B %d T %d C %d V %d: %s\n", agree_case(c)->name, agree_types(k)->name,
-                       (int)size[0], (int)size[1], (int)size[2], (int)size[3], why);
-            }
-    printf("agreement: %d of %d cases good\n", n - bad, n);
-    fflush(stdout);
-    return bad;
+static int time_ops(Bench *b, const char *device)
+{
+    TideStatus status = tide_open(device, (TideDeviceOptions){ 0 }, &b->tide);
+
+    if (!status) {
+        printf("%s\n", tide_versions(b->tide));
+        status = time_all(b);
+        if (status) tide_fail(b->tide, status, "%s", b->be->message(b->tide->device));
+        close_bench(b);
+    }
+    if (status) fprintf(stderr, "bench_memory: %s\n", tide_message(b->tide));
+    tide_close(b->tide);
+    return status != TIDE_OK;
 }
 
 int main(int argc, char **argv)
 {
     Bench b = { .be = NULL };
-    bool checks = argc > 1 && strcmp(argv[1], "--check") == 0;
-    const char *device = argc > 1 + checks ? argv[1 + checks] : "cuda";
-    TideStatus status = tide_open(device, (TideDeviceOptions){ 0 }, &b.tide);
-    int bad = 0;
+    const char *device = "cuda";
+    bool checks = false;
 
-    if (!status) {
-        printf("%s\n", tide_versions(b.tide));
-        if (checks) bad = check(b.tide);
-        status = open_bench(&b);
-        printf("copy: %.0f GB/s read and written\n", b.copy * 1e-9);
-        if (!status) status = time_model(&b, "gpt2-124m, B 32", gpt2_124m);
-        if (!status) status = time_model(&b, "gpt2-1558m, B 16", gpt2_1558m);
-        if (status) tide_fail(b.tide, status, "%s", b.be->message(b.tide->device));
-        close_bench(&b);
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--check") == 0)
+            checks = true;
+        else if (strcmp(argv[i], "--once") == 0)
+            b.once = true;
+        else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+            b.only = argv[++i];
+        else
+            device = argv[i];
     }
-    if (status) bad += fail(b.tide);
-    tide_close(b.tide);
-    return bad != 0;
+    return checks ? agree_sweep(device, stdout) != 0 : time_ops(&b, device);
 }

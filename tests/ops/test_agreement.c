@@ -30,7 +30,7 @@ ParameterizedTest(int *row, agreement, ops)
         if (!(t->backend->types & 1u << agree_types(k)->type)) continue;
         for (int i = 0; agree_sizes(i) && (i < CPU_SIZES || strcmp(test_device(), "cpu") != 0); i++) {
             const int64_t *n = agree_sizes(i);
-            cr_expect(agree(t, c, agree_types(k), n, why), "%s, %s, B %d T %d C %d V %d: %s", c->name,
+            cr_expect(agree(t, c, agree_types(k), n, NULL, why), "%s, %s, B %d T %d C %d V %d: %s", c->name,
                       agree_types(k)->name, (int)n[0], (int)n[1], (int)n[2], (int)n[3], why);
         }
     }

@@ -118,6 +118,22 @@ static TideTensor lin_twice(Bench *b)
     return tide_linear(b->g, h, b->in[1], b->in[2], (TideRows){ 0 });
 }
 
+/* The bias of a layer behind which gelu_grad makes its gradient, but which another layer adds to later. */
+static TideTensor lin_beside(Bench *b)
+{
+    TideTensor x = tide_linear(b->g, b->in[0], b->in[1], b->in[2], (TideRows){ 0 });
+    TideTensor y = tide_linear(b->g, b->in[0], b->in[1], b->in[2], (TideRows){ 0 });
+    return tide_add(b->g, tide_gelu(b->g, x, false), y);
+}
+
+/* The gradient of the bias is made by that of the norm. */
+static TideTensor lin_norm(Bench *b)
+{
+    TideTensor x = tide_linear(b->g, b->in[0], b->in[1], b->in[2], (TideRows){ 0 });
+    TideTensor sum = tide_add_layernorm(b->g, b->in[0], x, b->in[3], none);
+    return graph_sibling(b->g, sum, 1);
+}
+
 static TideTensor cast_to_f32(Bench *b)
 {
     return tide_cast(b->g, b->in[0], (TideTensor){ 0 }, TIDE_F32, false);
@@ -208,6 +224,9 @@ static const OpCase cases[] = {
     { OP_linear, "blocks of rows", lin_blocks, 4,
       { { 3, { 2, 5, 6 } }, { 2, { 9, 6 } }, { 1, { 9 } }, { 2, { 3, 9 } } }, 3e-4 },
     { OP_linear, "weight twice", lin_twice, 3, { { 2, { 4, 6 } }, { 2, { 6, 6 } }, { 1, { 6 } } }, 3e-4 },
+    { OP_linear, "bias of two", lin_beside, 3, { { 2, { 4, 6 } }, { 2, { 6, 6 } }, { 1, { 6 } } }, 3e-4 },
+    { OP_linear, "behind it a norm", lin_norm, 4,
+      { { 2, { 4, 16 } }, { 2, { 16, 16 } }, { 1, { 16 } }, { 1, { 16 } } }, 3e-4 },
     { OP_cast, "same type", cast_to_f32, 1, { { 2, { 3, 5 } } }, 1e-4 },
     { OP_gelu, "tanh", gelu_tanh, 1, { { 2, { 7, 13 } } }, 3e-4 },
     { OP_gelu, "erf", gelu_erf, 1, { { 2, { 7, 13 } } }, 3e-4 },

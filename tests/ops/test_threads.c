@@ -34,7 +34,7 @@ static const Weight weights[N_WEIGHTS] = {
 
 typedef struct Net {
     Scene s;
-    TideTensor w[N_WEIGHTS], parameters, gradients, m, v, loss, other;
+    TideTensor w[N_WEIGHTS], parameters, gradients, m, v, loss, other, scaling;
     TideTensor tokens, targets, info;
     TideGraph *update, *eval, *sample;
 } Net;
@@ -61,6 +61,8 @@ static void declare(Net *n)
         tide_flat_view(p, n->v, name, weights[i].shape);
     }
     n->loss = scene_persistent(&n->s, "loss", TIDE_STATE, (TideShape){ 1, { 1 } });
+    n->scaling = tide_flat(p, "scaling", TIDE_STATE, TIDE_I32);
+    n->scaling = tide_flat_view(p, n->scaling, "scaling", (TideShape){ 1, { TIDE_SCALING_WORDS } });
     n->other = scene_persistent(&n->s, "other", TIDE_STATE, (TideShape){ 1, { 100003 } });
 }
 
@@ -112,6 +114,14 @@ static TideTensor build_others(Net *n)
     tide_adamw(n->update, a);
     tide_sgd(n->update, n->parameters, n->gradients, norm, info);
     tide_fill(n->update, n->other, 0.25);
+    tide_scale_loss(n->update, info, n->scaling);
+    tide_loss_scaling(n->update, (TideLossScaling){ .info = info,
+                                                    .norm = norm,
+                                                    .scaling = n->scaling,
+                                                    .growth = 2,
+                                                    .backoff = 0.5f,
+                                                    .least = 1,
+                                                    .interval = 100 });
 
     n->eval = tide_graph_new(n->s.p, "eval");
     TideTensor x = tide_embedding(
@@ -146,6 +156,8 @@ static void fill_inputs(Net *n)
         else
             numeric_random_ints(scene_i32(&n->s, x), scene_elements(&n->s, x), VOCAB, (uint64_t)i);
     }
+    const TideScaling scaling = { .scale = 1024 };
+    memcpy(scene_i32(&n->s, n->scaling), &scaling, sizeof scaling);
     for (int i = 0; i < N_WEIGHTS; i++)
         numeric_random(scene_f32(&n->s, n->w[i]), scene_elements(&n->s, n->w[i]), 0.3f, (uint64_t)i);
 }

@@ -80,7 +80,7 @@ ParameterizedTest(int *row, budget, sweep)
 
     bed_open(&b, *row);
     budgets_between(budgets, b.stats.least_bytes, b.stats.keep_bytes);
-    check(&b, plan_sweep(b.model->program, b.profile, budgets, N_BUDGETS, plans), "sweep");
+    check(&b, tide_plan_sweep(b.model->program, b.profile, budgets, N_BUDGETS, plans), "sweep");
     for (int i = 0; i < N_BUDGETS; i++) {
         cr_assert(plans[i], "no plan for budget %zu though the least is %zu", budgets[i].device_bytes,
                   b.stats.least_bytes);

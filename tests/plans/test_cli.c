@@ -109,7 +109,7 @@ typedef struct Refusal {
 static const Refusal usage[] = {
     { "", 2, "usage" },
     { "trian", 2, "trian|did you mean train" },
-    { "explain", 2, "train, plan, profile, place and devices" },
+    { "explode", 2, "train, plan, explain, diff, profile, place and devices" },
     { "train", 2, "--data is missing" },
     { "train --data %s/corpus.txt", 2, "--model|gpt-char" },
     { "train --model gpt-chat --data %s/corpus.txt", 2, "gpt-chat|did you mean gpt-char" },
@@ -131,7 +131,8 @@ static const Refusal usage[] = {
     { TRAIN "--data %s/corpus.txt --lr 1e-4 --min-lr 1e-3", 2, "--min-lr 0.001|0.0001" },
     { TRAIN "--data %s/corpus.txt --quiet=yes", 2, "--quiet takes no value" },
     { TRAIN "--data %s/corpus.txt --dtype bf16", 2, "bf16|f32" },
-    { TRAIN "--data %s/corpus.txt --dtype f16", 2, "f16|loss scaling|bf16" },
+    { TRAIN "--data %s/corpus.txt --dtype f16", 2, "f16|f32" },
+    { TRAIN "--data %s/corpus.txt --loss-scale 0.5", 2, "--loss-scale|0.5" },
     { "profile", 2, "--model|gpt-char" },
     { "profile --model gpt-char --budget 1GiB", 2, "--budget|not of tide profile" },
     { "profile --model gpt-char --device cpu -o %s/no/p.json", 2, "-o|p.json" },
@@ -167,6 +168,7 @@ static const Refusal budgets[] = {
     { "plan " SMALL "--force keep", 2, "FATE:GLOB" },
     { "plan " SMALL "--force kept:block0/fc", 2, "kept|recompute" },
     { "plan " SMALL "--force keep:block9/*", 2, "block9/*" },
+    { "plan " SMALL "--force offload:block0/proj", 2, "block0/proj|backward" },
     { "plan " SMALL "--force keep:block0/fc --force 'offload:block*/fc'", 2, "contradict|block*/fc" },
     { "plan " SMALL "--plan %s/nowhere.json", 2, "nowhere.json" },
     { "plan " SMALL "--plan %s/empty.txt", 2, "empty.txt" },
@@ -344,38 +346,30 @@ Test(cli, every_plan_gives_the_same_hashes)
     }
 }
 
+/* Words separated by spaces, each a key of the object. */
+static void expect_keys(const json_t *j, const char *keys, const char *what)
+{
+    char words[512];
+
+    snprintf(words, sizeof words, "%s", keys);
+    for (char *key = strtok(words, " "); key; key = strtok(NULL, " "))
+        cr_expect(json_object_get(j, key), "%s lacks %s", what, key);
+}
+
 Test(cli, train_says_all_that_it_promises)
 {
-    static const char *const keys[] = {
-        "steps",
-        "tokens",
-        "loss",
-        "val_loss",
-        "tokens_per_second",
-        "mfu",
-        "step_seconds",
-        "predicted_step_seconds",
-        "predicted_arena_bytes",
-        "arena_bytes",
-        "process_bytes",
-        "host_rss_bytes",
-        "budget_bytes",
-        "bytes_out",
-        "bytes_in",
-        "grads_hash",
-        "weights_hash",
-    };
-    static const char *const columns[] = {
-        "step",          "loss",       "lr",           "grad_norm", "tokens", "seconds", "tokens_per_second",
-        "process_bytes", "host_bytes", "stall_seconds"
-    };
+    static const char keys[] =
+        "steps tokens loss val_loss tokens_per_second mfu step_seconds predicted_step_seconds "
+        "predicted_arena_bytes arena_bytes process_bytes host_rss_bytes budget_bytes bytes_out bytes_in "
+        "grads_hash weights_hash loss_scale skipped_steps";
+    static const char columns[] = "step loss lr grad_norm tokens seconds tokens_per_second process_bytes "
+                                  "host_bytes stall_seconds loss_scale skipped";
     char path[128], line[1024];
     int lines = 0;
     json_t *j =
         tide_json("train " SMALL "--steps 5 --accum 2 --data %s/corpus.txt --sample 20 --metrics %s/m.jsonl");
 
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        cr_expect(json_object_get(j, keys[i]), "train --json lacks %s", keys[i]);
+    expect_keys(j, keys, "train --json");
     cr_expect(number(j, "steps") == 5);
     cr_expect(number(j, "tokens") == 5 * 2 * 4 * 64, "5 steps of 2 micro-steps of 4 sequences of 64");
     cr_expect(strlen(string(j, "sample")) == 20);
@@ -385,8 +379,7 @@ Test(cli, train_says_all_that_it_promises)
     for (; fgets(line, sizeof line, f); lines++) {
         json_t *row = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
         cr_assert(row, "this line of the metrics is no JSON: %s", line);
-        for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-            cr_expect(json_object_get(row, columns[i]), "the metrics lack %s", columns[i]);
+        expect_keys(row, columns, "a line of the metrics");
         cr_expect(number(row, "step") == lines + 1 && number(row, "tokens") == 512);
         json_decref(row);
     }
@@ -454,9 +447,12 @@ Test(cli, a_run_that_diverges_stops)
         { "train " SMALL
           "--data %s/corpus.txt --steps 100 --lr 1e6 --clip 0 --weight-decay 10 --schedule constant",
           4, "loss|--lr" },
+        { "train " SMALL "--data %s/corpus.txt --steps 100 --lr 1e6 --clip 0 --weight-decay 10 "
+          "--schedule constant --loss-scale 64",
+          4, "loss|--lr|loss scale of 1;" },
     };
 
-    expect_refusals(diverges, 1);
+    expect_refusals(diverges, 2);
 }
 
 Test(cli, an_interrupted_run_finishes_its_step)

@@ -91,6 +91,7 @@ Test(cli_edges, lost_output_is_a_failure)
         { TRAIN "--steps 2 >&-", 1, "standard output" },
         { TRAIN "--steps 2 --dump /dev/full", 1, "No space left" },
         { TRAIN "--steps 2 --metrics /dev/full", 1, "No space left" },
+        { TRAIN "--steps 2 --trace /dev/full", 1, "/dev/full" },
         { TIDE "place b.csv --capacity 9 -o /dev/full", 1, "No space left" },
         { TRAIN "--steps 2 --metrics m <&- >&- 2>&-; grep -v '^{.*}$' m; test $(wc -l <m) = 2", 0, "" },
     };
@@ -111,6 +112,40 @@ Test(cli_edges, interrupts_end_what_takes_long)
     expect_edges(rows, sizeof rows / sizeof *rows);
 }
 
+/* Who reads a file while it is written anew reads the old one, to its end; links stay links. */
+Test(cli_edges, files_appear_whole)
+{
+    static const Edge rows[] = {
+        { TIDE "plan " SMALL "--dump x >log && cp x old && ln -s x link && chmod 600 x && exec 3<x && " TIDE
+               "plan " SMALL
+               "--layers 2 --dump link >log && cmp old - <&3 && ! cmp -s old x && test -L link && "
+               "test $(stat -c %a x) = 600 && test \"$(ls | tr '\\n' ' ')\" = "
+               "'b.csv corpus.txt link log old stderr x '",
+          0, "" },
+        { TIDE "plan " SMALL "--dump x >log; exec 3>&1; { " TIDE "plan " SMALL
+               "--dump /dev/fd/4 4>&1 1>&3; } | grep -c tide_plan",
+          0, "1" },
+        { TIDE "place b.csv --capacity 9 -o b.csv && head -n1 b.csv && ls *.tmp", 2, "size,offset" },
+    };
+
+    expect_edges(rows, sizeof rows / sizeof *rows);
+}
+
+/* A step that is skipped does not advance the schedule: as many learning rates as updates. */
+Test(cli_edges, skipped_steps_are_told)
+{
+    static const Edge rows[] = {
+        { TRAIN "--steps 6 --warmup 20 --loss-scale 3e38 --metrics m && "
+                "updates=$(grep -o '\"lr\":[^,]*' m | sort -u | wc -l) && "
+                "skipped=$(tail -n1 m | sed 's/.*\"skipped\":\\([0-9]*\\).*/\\1/') && "
+                "test $skipped -gt 0 && test $((updates + skipped)) = 6",
+          0, "steps skipped" },
+        { TRAIN "--steps 2 --json >j && grep -q '\"loss_scale\": null' j", 0, "" },
+    };
+
+    expect_edges(rows, sizeof rows / sizeof *rows);
+}
+
 Test(cli_edges, odd_input_is_refused)
 {
     static const Edge rows[] = {
@@ -120,6 +155,33 @@ Test(cli_edges, odd_input_is_refused)
         { TIDE "plan " SMALL "--policy 'keep recompute'", 2, "must be one of" },
         { TIDE "plan --model gpt-char --device cpu --profile guess --batch 1000 --loss-chunk 1", 2,
           "64000 chunks" },
+    };
+
+    expect_edges(rows, sizeof rows / sizeof *rows);
+}
+
+/* A profile of a device that is not here, made of one of the cpu device. */
+#define MEASURED "--model gpt-char --layers 1 --width 16 --heads 2 --seq 16 --device cpu "
+#define ELSEWHERE                                                                                            \
+    TIDE "profile " MEASURED "--batch 2 -o p.json && sed 's/\"cpu/\"cuda:7/' p.json >far.json && "
+#define PLAN_ELSEWHERE                                                                                       \
+    TIDE "plan --model gpt-char --layers 1 --width 16 --heads 2 --seq 16 --dtype f32 --profile far.json "
+
+Test(cli_edges, profiles_serve_elsewhere_and_grow)
+{
+    static const Edge rows[] = {
+        { TRAIN "--steps 3 --trace t.json && grep -q '\"block0/fc\"' t.json", 0, "traced micro-step" },
+        { TRAIN "--steps 3 --trace /nowhere/t.json", 2, "--trace" },
+        { TIDE "profile " MEASURED "--batch 2 -o q.json && " TIDE "profile " MEASURED
+               "--batch 3 -o q.json && " TIDE "plan " MEASURED "--batch 2 --profile q.json && " TIDE
+               "plan " MEASURED "--batch 3 --profile q.json",
+          0, "checked" },
+        { TIDE "plan " MEASURED "--batch 3 --profile q.json 2>&1 | grep lacks; test $? = 1", 0, "" },
+        { ELSEWHERE PLAN_ELSEWHERE "--batch 2", 0, "only far.json describes" },
+        { PLAN_ELSEWHERE "--batch 3", 0, "scaled from others" },
+        { PLAN_ELSEWHERE "--batch 2 --dtype f16", 2, "f16" },
+        { TIDE "train --model gpt-char --data corpus.txt --profile far.json", 2, "cuda:7" },
+        { TIDE "profile " MEASURED "--batch 2 -o far.json", 2, "give another file" },
     };
 
     expect_edges(rows, sizeof rows / sizeof *rows);

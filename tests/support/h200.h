@@ -7,7 +7,8 @@
 Tide *h200_open(void);
 
 /* Overwrite the seconds of every entry: 600 TFLOP/s for products of matrices, 450 for attention, 4.2 TB/s
- * for the rest, 2 us for each launch; and the link: 55 GB/s each way, 51 both ways, 3 us, divided by slower. */
+ * for the rest, 2 us for each launch; and the link: 55 GB/s each way, 51 both ways, 3 us, divided by
+ * slower. */
 void h200_times(TideProfile *f, double slower);
 
 #endif

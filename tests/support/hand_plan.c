@@ -93,8 +93,12 @@ bool hand_decorate(TidePlan *plan)
     plan->fixed_bytes = 12345;
     plan->decisions = calloc(2, sizeof *plan->decisions);
     if (!plan->decisions) return false;
-    plan->decisions[plan->n_decisions++] = (Decision){ 1, TIDE_OFFLOAD, 0.1, 77 };
-    plan->decisions[plan->n_decisions++] = (Decision){ 2, TIDE_KEEP, -1e-12 / 3, 0 };
+    plan->decisions[plan->n_decisions++] = (Decision){
+        .tensor = 1, .fate = TIDE_OFFLOAD, .price = 0.1, .flip_bytes = 77, .seconds = { -1, 0.5, -1, 0.25 }
+    };
+    plan->decisions[plan->n_decisions++] = (Decision){
+        .tensor = 2, .fate = TIDE_KEEP, .price = -1e-12 / 3, .node = -1, .seconds = { -1, 0.25, -1, -1 }
+    };
     plan->stats = (TidePlanStats){ .device_bytes = plan->arena_bytes[SPACE_DEVICE],
                                    .keep_bytes = 1u << 30,
                                    .seconds = 1.0 / 3,

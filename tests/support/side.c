@@ -137,6 +137,12 @@ static TideStatus run_node(const Side *s, int node)
     return backend(s)->launch(backend(s)->kernels[n->op->id], &call);
 }
 
+bool side_run_node(const Side *s, int node)
+{
+    return works(s, run_node(s, node), s->g->nodes[node]->name) &&
+           works(s, backend(s)->stream_sync(s->stream), s->g->nodes[node]->name);
+}
+
 bool side_run(const Side *s, bool again)
 {
     for (int i = 0; i < s->g->n_nodes; i++)

@@ -40,6 +40,9 @@ KernelCall side_call(const Side *s, int node, void **pointers, const Tensor **in
 /* Run all nodes but those marked `again`, or only those after filling what they write with 0xff. */
 bool side_run(const Side *s, bool again);
 
+/* One node, and wait for it. */
+bool side_run_node(const Side *s, int node);
+
 /* For builders: a parameter with a gradient, a state or gradient, an input. */
 TideTensor side_parameter(Side *s, const char *name, TideShape shape);
 TideTensor side_persistent(Side *s, const char *name, TideKind kind, TideType type, TideShape shape);

@@ -1,7 +1,7 @@
 /* toy.h - a Problem by hand: n tensors made one after the other, and read once each, the last one first.
  *
- * Node i makes tensor i from a parameter and, if chained, from tensor i - 1; node n + i is the backward node that
- * reads tensor n - 1 - i. A node `again` stands behind them for each tensor that has one. */
+ * Node i makes tensor i from a parameter and, if chained, from tensor i - 1; node n + i is the backward
+ * node that reads tensor n - 1 - i. A node `again` stands behind them for each tensor that has one. */
 #ifndef TIDE_TEST_TOY_H
 #define TIDE_TEST_TOY_H
 #include "runtime/problem.h"

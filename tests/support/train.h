@@ -11,12 +11,14 @@ typedef struct TrainOptions {
     int    steps;
     double delay_seconds; /* before every copy, at random up to this */
     bool   poison;        /* fill dead slots with NaN                */
+    void (*traced)(TideRun *r); /* trace the last step, then call this; NULL: trace nothing */
 } TrainOptions;
 
 typedef struct TrainResult {
     uint64_t     grads;   /* hash of all gradients after the first micro-step(s), before the update */
     uint64_t     weights; /* hash of all parameters at the end                                     */
     float        first_loss, last_loss; /* mean per row */
+    int          skipped;               /* steps whose gradients overflowed, with loss scaling */
     TideRunStats stats;
 } TrainResult;
 
@@ -32,6 +34,10 @@ bool touched_as_planned(size_t touched, size_t planned);
 
 /* A small generator for tests: uniform in [0, n). */
 uint32_t test_random(uint64_t *state, uint32_t n);
+
+/* A scale of the loss at which gradients of the test's type overflow on the test's device, though not after a
+ * few halvings. */
+float        too_large_scale(void);
 
 /* The device that tests run on: TIDE_TEST_DEVICE, else "cpu". */
 const char *test_device(void);

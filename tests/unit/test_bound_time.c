@@ -123,7 +123,8 @@ static size_t peak_between(const Scene *s, int k)
     return least + (most - least) / LIMITS * (size_t)k;
 }
 
-/* Limits at which memory makes a schedule slower, and those of them at which the best one reaches the bound. */
+/* Limits at which memory makes a schedule slower, and those of them at which the best one reaches the
+ * bound. */
 typedef struct Tally {
     long binding, tight;
 } Tally;
@@ -259,8 +260,8 @@ static void random_moments(Scene *s, Schedule *c)
     }
 }
 
-/* Seconds of the schedule with its moments: a run waits for what it reads to return and for the copies of what has
- * left before it; a copy in, until its bytes are taken and the copy out is over. */
+/* Seconds of the schedule with its moments: a run waits for what it reads to return and for the copies of
+ * what has left before it; a copy in, until its bytes are taken and the copy out is over. */
 static double seconds_of(const Scene *s, const Schedule *c)
 {
     Pool pool = { 0 };
@@ -398,8 +399,9 @@ Test(bound_time, what_may_run_only_once_must_leave_or_stay)
     toy_make(&t,
              (ToySpec){ .n = 8, .bytes = equal, .seconds = dearer, .backward = 1, .once = true, .link = 10 });
     expect_seconds(toy_bound(&t, TOY_PARAMETER + 100, SIZE_MAX), 44 + 35 + 63, "a slow link");
-    /* The host takes 300 of the 700 bytes that have no room; else no price is too high. With room for the others
-     * they must have left when tensor 7 is made, 27 s after the first, and be back 7 s after the turn. */
+    /* The host takes 300 of the 700 bytes that have no room; else no price is too high. With room for the
+     * others they must have left when tensor 7 is made, 27 s after the first, and be back 7 s after the
+     * turn. */
     cr_expect_gt(toy_bound(&t, TOY_PARAMETER + 100, 300).seconds, 1e3);
     expect_seconds(toy_bound(&t, TOY_PARAMETER + 500, 300), 44 + 3 + 23, "a small host");
     cr_expect(isinf(toy_bound(&t, TOY_PARAMETER + 99, SIZE_MAX).seconds),

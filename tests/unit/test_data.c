@@ -337,7 +337,7 @@ Test(data, normal_numbers_are_normal)
     static float x[N], tail[100];
     double sum = 0, squares = 0, fourth = 0;
 
-    random_normal(random_key(1, "wte.weight"), 0, N, x);
+    random_normal(random_key(1, "wte.weight"), 0, N, 1, x);
     for (int i = 0; i < N; i++) {
         double v = (double)x[i];
         sum += v;
@@ -347,7 +347,7 @@ Test(data, normal_numbers_are_normal)
     cr_expect(fabs(sum / N) < 0.025, "mean %g", sum / N);
     cr_expect(fabs(squares / N - 1) < 0.035, "variance %g", squares / N);
     cr_expect(fabs(fourth / N - 3) < 0.25, "fourth moment %g", fourth / N);
-    random_normal(random_key(1, "wte.weight"), 1000, 100, tail);
+    random_normal(random_key(1, "wte.weight"), 1000, 100, 1, tail);
     cr_expect_arr_eq(tail, x + 1000, sizeof tail, "a sequence can be entered anywhere");
 }
 

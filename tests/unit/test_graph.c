@@ -1,6 +1,7 @@
 /* test_graph.c - declaring: tensors, layers, names, the sticky first mistake, hashes and lives. */
 #include <criterion/criterion.h>
 #include <string.h>
+#include "runtime/holding.h"
 #include "tests/support/fake.h"
 #include "tests/support/random_graph.h"
 
@@ -169,25 +170,28 @@ Test(graph, lives_of_persistent_tensors)
         Tide *t = fake_open();
         TideProgram *p =
             random_program(t, (RandomSpec){ .seed = 4, .layers = 3, .width = 3, .accumulate = accumulate });
-        TideGraph *micro = p->graphs[0], *update = p->graphs[1], *eval = p->graphs[2];
+        Pool pool = { 0 };
+        const Holding *holding[3]; /* of the micro-step, the update, the evaluation */
         int written = 0;
+        for (int g = 0; g < 3; g++) holding[g] = graph_holding(p->graphs[g], &pool);
+        cr_assert_not(pool.failed);
         for (int id = 1; id < p->n_tensors; id++) {
             const Tensor *x = p->tensors[id];
             if (x->graph >= 0) continue;
             bool gradient = x->kind == TIDE_GRADIENT;
-            bool touched = gradient && (!x->flat || graph_producer(micro, id) >= 0);
+            bool touched = gradient && (!x->flat || graph_producer(p->graphs[0], id) >= 0);
             written += touched;
             if (!gradient || accumulate || !touched) { /* what no graph writes is zero for good */
-                for (int g = 0; g < p->n_graphs; g++)
-                    cr_expect(tensor_live_in(p->graphs[g], id) && tensor_live_out(p->graphs[g], id), "%s",
-                              x->name);
+                for (int g = 0; g < 3; g++)
+                    cr_expect(holding[g][id].live_in && holding[g][id].live_out, "%s", x->name);
                 continue;
             }
-            cr_expect(tensor_live_in(update, id) && !tensor_live_out(update, id), "%s", x->name);
-            cr_expect(!tensor_live_in(eval, id) && !tensor_live_out(eval, id), "%s", x->name);
-            cr_expect(!tensor_live_in(micro, id) && tensor_live_out(micro, id), "%s", x->name);
+            cr_expect(!holding[0][id].live_in && holding[0][id].live_out, "%s", x->name);
+            cr_expect(holding[1][id].live_in && !holding[1][id].live_out, "%s", x->name);
+            cr_expect(!holding[2][id].live_in && !holding[2][id].live_out, "%s", x->name);
         }
         cr_expect_gt(written, 0);
+        pool_free(&pool);
         tide_program_free(p);
         tide_close(t);
     }
@@ -241,19 +245,24 @@ Test(graph, shapes_must_be_sane)
 Test(graph, force_matches_names_and_refuses_contradictions)
 {
     Env e = env_new();
-    TideTensor x = vector(&e, "x", 32), last = x;
+    TideTensor x = vector(&e, "x", 32), last = x, made[6];
 
     for (int i = 0; i < 3; i++) {
         char name[16];
         snprintf(name, sizeof name, "block%d", i);
         tide_layer_begin(e.g, name);
-        last = tide_name(e.g, mix1(&e, last, 32), "fc");
-        last = tide_name(e.g, mix1(&e, last, 32), "out");
+        made[2 * i] = last = tide_name(e.g, mix1(&e, last, 32), "fc");
+        made[2 * i + 1] = last = tide_name(e.g, mix1(&e, last, 32), "out");
         tide_layer_end(e.g);
     }
+    cr_expect_eq(tide_force(e.g, "*", TIDE_OFFLOAD), 0, "nothing is left to decide without backward");
+    graph_phase(e.g, PHASE_BACKWARD);
+    for (int i = 0; i < 6; i++)
+        if (i != 3) mix1(&e, made[i], 32);
     cr_expect_eq(tide_force(e.g, "block*/fc", TIDE_OFFLOAD), 3);
-    cr_expect_eq(tide_force(e.g, "*", TIDE_OFFLOAD), 6,
-                 "the same again is no contradiction; inputs have no fate");
+    cr_expect_eq(tide_force(e.g, "*", TIDE_OFFLOAD), 5,
+                 "the same again is no contradiction; inputs and block1/out have no fate");
+    cr_expect_eq(tide_force(e.g, "block1/out", TIDE_KEEP), 0, "backward does not read it");
     cr_expect_eq(tide_force(e.g, "block1/fc", TIDE_KEEP), -1);
     cr_expect_eq(tide_force(e.g, "block9/*", TIDE_KEEP), 0);
     cr_expect_eq(e.p->tensors[last.id]->forced, TIDE_OFFLOAD);

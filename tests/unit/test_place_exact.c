@@ -163,6 +163,24 @@ Test(place_exact, few_buffers_around_fixed_ones, .timeout = 60)
     cr_expect_geq(refuted, 200, "only %d of them take a search to refute", refuted);
 }
 
+/* Seven bytes are alive at each moment, and eight are needed. The bound that is reported is what was
+ * proven. */
+Test(place_exact, the_bound_is_raised_by_proof)
+{
+    int64_t lower[] = { 0, 2, 1, 2, 0, 1, 4, 5 }, upper[] = { 4, 6, 5, 4, 1, 2, 5, 6 };
+    int64_t size[] = { 1, 2, 1, 3, 6, 5, 4, 5 }, offset[8];
+    Buffers b = { 8, lower, upper, size, offset };
+    Placed placed;
+
+    cr_assert_eq(place_buffers(b, 7, 0, &placed), TIDE_OK);
+    cr_expect_eq(placed.height, 8);
+    cr_expect_eq(placed.bound, 8);
+    cr_expect_eq(buffer_list_conflict(&b, 8), -1);
+    cr_assert_eq(place_buffers(b, 8, 0, &placed), TIDE_OK);
+    cr_expect_eq(placed.height, 8);
+    cr_expect_eq(placed.bound, 7, "nothing was to be proven");
+}
+
 /* ---- Cut rectangles ------------------------------------------------------ */
 
 enum { WIDTH = 100000, HEIGHT = 1048576 };

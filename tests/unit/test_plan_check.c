@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "runtime/holding.h"
 #include "tests/support/chain.h"
 #include "tests/support/fake.h"
 #include "tests/support/hand_plan.h"
@@ -329,7 +330,7 @@ Test(plan_check, a_chain_keeps_its_order)
 
 /* ---- Beyond the plan --------------------------------------------------------- */
 
-/* The checker reads lives from the graph by itself; they must be those of graph.h. */
+/* The checker reads lives from the graph by itself; they must be those of holding.h. */
 Test(plan_check, lives_are_those_of_the_graph)
 {
     Tide *t = fake_open();
@@ -338,9 +339,12 @@ Test(plan_check, lives_are_those_of_the_graph)
     for (uint64_t seed = 0; seed < 40; seed++) {
         TideProgram *p = random_program(t, (RandomSpec){ .seed = seed, .accumulate = seed % 2 });
         TidePlan *plan = hand_plan_everything(p);
+        Pool pool = { 0 };
         for (int i = 0; i < plan->n_sections; i++) {
             Section *s = &plan->sections[i];
+            const Holding *holding = graph_holding(p->graphs[i], &pool);
             int input = -1;
+            cr_assert_not_null(holding);
             for (int k = 0; k < s->n_slots; k++)
                 if (s->slots[k].space == SPACE_DEVICE && s->slots[k].tensor &&
                     p->tensors[s->slots[k].tensor]->kind == TIDE_INPUT)
@@ -352,7 +356,7 @@ Test(plan_check, lives_are_those_of_the_graph)
                 if (!v->flat || v->kind != TIDE_GRADIENT || v->bytes < s->slots[input].bytes) continue;
                 size_t offset = s->slots[input].offset;
                 bool used = graph_producer(p->graphs[i], id) >= 0;
-                bool lives = tensor_live_in(p->graphs[i], id) || (tensor_live_out(p->graphs[i], id) && !used);
+                bool lives = holding[id].live_in || (holding[id].live_out && !used);
                 for (int h = 0; h < plan->n_homes; h++)
                     if (plan->homes[h].tensor == v->flat)
                         s->slots[input].offset = plan->homes[h].offset + v->flat_offset;
@@ -364,6 +368,7 @@ Test(plan_check, lives_are_those_of_the_graph)
                 checked++;
             }
         }
+        pool_free(&pool);
         tide_plan_free(plan);
         tide_program_free(p);
     }

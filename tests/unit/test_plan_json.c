@@ -359,11 +359,11 @@ Test(plan_json, the_listing_names_steps_places_and_times)
 {
     static const char *const lines[] = {
         "policy offload-inputs",
-        "device 4.0 KiB",
-        "offloaded 1 (4.0 KiB)",
+        "device 4.00 KiB",
+        "offloaded 1 (4.00 KiB)",
         "graph chain: 6 nodes, 26 steps, 12 slots, 7 events",
         "    5  compute  run     a  x -> a @1K  142.86 ms\n",
-        "    8  out      copy     a @1K -> a @host:0  1.0 KiB  142.86 ms\n",
+        "    8  out      copy     a @1K -> a @host:0  1.00 KiB  142.86 ms\n",
         "   19  compute  run     b  a -> b @2K  142.86 ms  again\n",
         "   25  compute  wait    e6\n",
     };

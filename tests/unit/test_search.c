@@ -184,7 +184,8 @@ enum { LINKS = 14, MOST_BYTES = 9 * LINKS };
 
 /* Everything that is dropped between two kept tensors is made again at once, before the first use of its
  * last. So memory binds at the backward node of each kept tensor, and what is kept before it is a sum: an
- * exact dynamic program over the last kept tensor and that sum. least[k + 1][b]: seconds again, b bytes kept. */
+ * exact dynamic program over the last kept tensor and that sum. least[k + 1][b]: seconds again, b bytes
+ * kept. */
 static double chain_optimum(const size_t *bytes, const double *seconds, size_t limit)
 {
     static double least[LINKS + 1][MOST_BYTES + 1];
