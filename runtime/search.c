@@ -111,8 +111,8 @@ static void improve(Search *s, int share)
     search_locally(s);
 }
 
-/* From the best mixture of ways; where that comes not near the bound, also from the given fates, shed at several
- * prices of the copy lanes: what is hidden is not free, as others may need the lane more. */
+/* From the best mixture of ways; where that comes not near the bound, also from the given fates, shed at
+ * several prices of the copy lanes: what is hidden is not free, as others may need the lane more. */
 static void search_starts(Search *s, const TideFate *given)
 {
     static const double prices[] = { 0.1, 1, 1e3 };

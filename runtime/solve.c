@@ -118,8 +118,8 @@ static bool may_win(Planner *pl, const Solution *best)
     return !best->found || evaluate_freely(pl->work[0].evaluator) < best->seconds;
 }
 
-/* Search from the fates of a baseline, at lower and lower limits of live bytes until the height fits. Where it
- * never does, or not nearly, the fates may also have to wait for their transfers. */
+/* Search from the fates of a baseline, at lower and lower limits of live bytes until the height fits. Where
+ * it never does, or not nearly, the fates may also have to wait for their transfers. */
 static TideStatus search_from(Planner *pl, TidePolicy start, size_t host_limit, Solution *s, Solution *best)
 {
     GraphWork *w = &pl->work[0];
