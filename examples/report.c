@@ -53,7 +53,7 @@ static void add_bytes(const Session *s, json_t *j)
 /* What is proven for a micro-step, as for the step; the update has no choice. */
 static double step_bound(const Session *s, double micro)
 {
-    return step_seconds(s) - s->model->config.accum * (s->stats.seconds - micro);
+    return session_accum(s) * micro + update_seconds(s, s->plan);
 }
 
 /* null, as everywhere in this program, means "not known". */
