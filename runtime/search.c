@@ -8,9 +8,18 @@ static const double near_bound = 0.01; /* of what needs no other start */
 
 /* ---- What is best -------------------------------------------------------- */
 
+/* Bytes above the host limit count at every node, as bytes of the device do that are above theirs throughout. */
 static void count_host_bytes(const Search *s, Score *score)
 {
-    if (score->host_bytes > s->q->host_limit) score->excess += (double)(score->host_bytes - s->q->host_limit);
+    if (score->host_bytes > s->q->host_limit)
+        score->excess += (double)(score->host_bytes - s->q->host_limit) * s->f->n_order;
+}
+
+bool search_allows(const Search *s, int t, TideFate fate)
+{
+    bool too_large = fate == TIDE_OFFLOAD && s->p->tensors[t].bytes > s->q->host_limit;
+
+    return fate_is_allowed(s->f, t, fate) && (!too_large || s->p->tensors[t].forced == fate);
 }
 
 Score search_score(Search *s)

@@ -88,7 +88,7 @@ static void arrange(const Search *s, const Mixture *m, Arrangement how, TideFate
         given[way] += part;
         for (int i = s->first_choice[l]; i < s->first_choice[l + 1]; i++) {
             int t = s->f->choices[i];
-            bool allowed = fate_is_allowed(s->f, t, m->fates[way][t]);
+            bool allowed = search_allows(s, t, m->fates[way][t]);
             fates[t] = allowed ? m->fates[way][t] : fate_by_default(s->f, t);
         }
     }

@@ -28,6 +28,9 @@ typedef struct Search {
     Pool      pool;
 } Search;
 
+/* Is a fate allowed, and does the host hold the tensor if it is to be offloaded? */
+bool  search_allows(const Search *s, int t, TideFate fate);
+
 /* The exact score of s->fates. Bytes above the host limit count as excess. */
 Score search_score(Search *s);
 /* The same, or false if it surely is no better than this score. */
