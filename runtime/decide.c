@@ -54,7 +54,7 @@ static void try_fates(GraphWork *w, const Solution *s, int t, double seconds, De
         d->seconds[fate] = fate == (int)chosen ? seconds : -1;
         if (fate == (int)chosen || !may_have(w->facts, t, (TideFate)fate)) continue;
         s->fates[t] = (TideFate)fate;
-        d->seconds[fate] = evaluate(w->evaluator, s->fates, s->live_limit).seconds;
+        d->seconds[fate] = evaluate_again(w->evaluator, s->fates, s->live_limit).seconds;
     }
     s->fates[t] = chosen;
 }
@@ -78,7 +78,7 @@ TideStatus planner_write_decisions(Planner *pl, const Solution *s, TidePlan *pla
     GraphWork *w = &pl->work[0];
     const Schedule *schedule = w->evaluator->schedule;
     int *position = pool_new(&pl->pool, (size_t)w->problem->n_nodes, sizeof *position);
-    double seconds = evaluate(w->evaluator, s->fates, s->live_limit).seconds;
+    double seconds = evaluate_again(w->evaluator, s->fates, s->live_limit).seconds;
 
     plan->decisions = calloc((size_t)w->facts->n_choices + 1, sizeof *plan->decisions);
     if (!plan->decisions || !position) return no_memory(pl);

@@ -8,9 +8,18 @@ static const double near_bound = 0.01; /* of what needs no other start */
 
 /* ---- What is best -------------------------------------------------------- */
 
+/* Bytes above the host limit count at every node, as bytes of the device do that are above theirs throughout. */
 static void count_host_bytes(const Search *s, Score *score)
 {
-    if (score->host_bytes > s->q->host_limit) score->excess += (double)(score->host_bytes - s->q->host_limit);
+    if (score->host_bytes > s->q->host_limit)
+        score->excess += (double)(score->host_bytes - s->q->host_limit) * s->f->n_order;
+}
+
+bool search_allows(const Search *s, int t, TideFate fate)
+{
+    bool too_large = fate == TIDE_OFFLOAD && s->p->tensors[t].bytes > s->q->host_limit;
+
+    return fate_is_allowed(s->f, t, fate) && (!too_large || s->p->tensors[t].forced == fate);
 }
 
 Score search_score(Search *s)
@@ -98,7 +107,7 @@ static void start_from(Search *s, const TideFate *fates)
     memcpy(s->fates, fates, (size_t)s->p->n_tensors * sizeof *s->fates);
 }
 
-static bool is_good(const Search *s)
+bool search_is_good(const Search *s)
 {
     return s->best_score.excess <= 0 && s->best_score.seconds <= s->bound_seconds * (1 + near_bound);
 }
@@ -111,11 +120,11 @@ static void improve(Search *s, int share)
     search_locally(s);
 }
 
-/* From the best mixture of ways; where that comes not near the bound, also from the given fates, shed at several
- * prices of the copy lanes: what is hidden is not free, as others may need the lane more. */
+/* From the best mixture of ways; where that comes not near the bound, also from the given fates, shed at
+ * several prices of the copy lanes: what is hidden is not free, as others may need the lane more. */
 static void search_starts(Search *s, const TideFate *given)
 {
-    static const double prices[] = { 0.1, 1 };
+    static const double prices[] = { 0.1, 1, 1e3 };
     int n_prices = s->q->effort ? sizeof prices / sizeof *prices : 1;
 
     if (s->q->effort) {
@@ -124,7 +133,7 @@ static void search_starts(Search *s, const TideFate *given)
         if (s->best_score.excess > 0) search_shed(s, prices[0]);
         improve(s, 1);
     }
-    for (int i = 0; i < n_prices && !is_good(s); i++) {
+    for (int i = 0; i < n_prices && !search_is_good(s); i++) {
         start_from(s, given);
         search_shed(s, prices[i]);
         improve(s, n_prices);

@@ -42,7 +42,7 @@ static bool apply(Local *l)
     for (int i = 0; i < l->n_changes; i++) {
         Change *c = &l->changes[i];
         TideFate before = l->fates[c->tensor];
-        allowed = allowed && fate_is_allowed(l->f, c->tensor, c->fate);
+        allowed = allowed && search_allows(l->s, c->tensor, c->fate);
         l->fates[c->tensor] = c->fate;
         c->fate = before;
     }

@@ -28,6 +28,9 @@ typedef struct Search {
     Pool      pool;
 } Search;
 
+/* Is a fate allowed, and does the host hold the tensor if it is to be offloaded? */
+bool  search_allows(const Search *s, int t, TideFate fate);
+
 /* The exact score of s->fates. Bytes above the host limit count as excess. */
 Score search_score(Search *s);
 /* The same, or false if it surely is no better than this score. */
@@ -35,6 +38,9 @@ bool  search_score_if_better(Search *s, const Score *than, Score *score);
 bool  score_is_better(const Score *a, const Score *b);
 /* Remember s->fates, whose score this is, if nothing better is known. */
 void  search_note(Search *s, const Score *score);
+
+/* Does the best fit, and come so near the bound that no other start is needed? */
+bool  search_is_good(const Search *s);
 
 /* Try arrangements of the best mixture of ways, at less and less room until one fits. Notes what it tries. */
 void search_mixtures(Search *s);

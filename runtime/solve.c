@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base.h"
+#include "runtime/bound_time.h"
 #include "runtime/emit.h"
 #include "runtime/planner.h"
 
@@ -13,6 +14,8 @@ enum {
     EFFORT = 8000,       /* evaluations to polish one search                               */
     EFFORT_AGAIN = 2000, /* the same, at a lower limit                                    */
 };
+
+static const double near_bound = 0.01; /* of what needs no other search */
 
 static TideStatus no_memory(const Planner *pl)
 {
@@ -59,10 +62,15 @@ static TideStatus emitted_seconds(Planner *pl, double *seconds)
     return TIDE_OK;
 }
 
+static size_t excess_of(const Planner *pl, size_t height)
+{
+    return height > pl->device_limit ? height - pl->device_limit : 0;
+}
+
 /* The limit of live bytes to try after so many live bytes were placed at a height above the budget. */
 static size_t lower_limit(const Planner *pl, size_t live, size_t height)
 {
-    size_t excess = height > pl->device_limit ? height - pl->device_limit : 0;
+    size_t excess = excess_of(pl, height);
 
     return live > excess ? live - excess : 0;
 }
@@ -110,23 +118,30 @@ static bool may_win(Planner *pl, const Solution *best)
     return !best->found || evaluate_freely(pl->work[0].evaluator) < best->seconds;
 }
 
-/* Search from the fates of a baseline, at lower and lower limits of live bytes until the height fits. Where it
- * never does, the last fates have to wait for their transfers. */
-static TideStatus search_from(Planner *pl, TidePolicy start, Solution *s, Solution *best)
+/* Search from the fates of a baseline, at lower and lower limits of live bytes until the height fits. Where
+ * it never does, or not nearly, the fates may also have to wait for their transfers. */
+static TideStatus search_from(Planner *pl, TidePolicy start, size_t host_limit, Solution *s, Solution *best)
 {
     GraphWork *w = &pl->work[0];
     size_t limit = pl->device_limit;
 
     baseline_fates(w->facts, start, s->fates);
     for (int round = 0; round < TIGHTEN_ROUNDS; round++) {
-        Question q = { w->evaluator, limit, pl->host_limit, round ? EFFORT_AGAIN : EFFORT };
+        Question q = { w->evaluator, limit, host_limit, round ? EFFORT_AGAIN : EFFORT };
         search_fates(&q, s->fates);
         evaluate(w->evaluator, s->fates, limit);
         if (!may_win(pl, best)) return TIDE_OK;
         TRY(fit(pl, s, limit, 1));
         take_faster(pl, s, best);
         if (s->found || !s->height) break;
-        limit = lower_limit(pl, s->live, s->height);
+        size_t live = s->live, height = s->height;
+        bool far = excess_of(pl, height) > pl->device_limit / SLACK;
+        if (far) {
+            TRY(fit(pl, s, pl->device_limit, TIGHTEN_ROUNDS));
+            take_faster(pl, s, best);
+        }
+        limit = lower_limit(pl, live, height);
+        if (far) limit += (live - limit) / 2; /* other fates may lie better */
     }
     if (best->found) return TIDE_OK;
     TRY(fit(pl, s, pl->device_limit, TIGHTEN_ROUNDS));
@@ -147,15 +162,20 @@ static TideStatus try_policy(Planner *pl, TidePolicy policy, Solution *s, Soluti
     return TIDE_OK;
 }
 
+/* Search; where what was found is not near what is proven, also without any copies, whose buffers may not let
+ * themselves be placed. */
 static TideStatus solve_auto(Planner *pl, Solution *trial, Solution *best)
 {
-    static const TidePolicy starts[] = { TIDE_POLICY_KEEP, TIDE_POLICY_RECOMPUTE };
+    TimeBound bound;
 
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
-        if (i == 0 || !best->found) TRY(search_from(pl, starts[i], trial, best));
-        if (best->found && best->seconds <= pl->keep.seconds * (1 + 1e-12))
-            return TIDE_OK; /* nothing is faster */
-    }
+    TRY(search_from(pl, TIDE_POLICY_KEEP, pl->host_limit, trial, best));
+    if (best->found && best->seconds <= pl->keep.seconds * (1 + 1e-12))
+        return TIDE_OK; /* nothing is faster */
+    if (bound_seconds(pl->work[0].facts, ANY_SCHEDULE, pl->device_limit, pl->host_limit, &bound))
+        return no_memory(pl);
+    if (!best->found || best->seconds > bound.seconds * (1 + near_bound))
+        TRY(search_from(pl, TIDE_POLICY_KEEP, 0, trial, best));
+    if (!best->found) TRY(search_from(pl, TIDE_POLICY_RECOMPUTE, pl->host_limit, trial, best));
     for (int p = TIDE_POLICY_KEEP; p < TIDE_POLICY_COUNT; p++)
         TRY(try_policy(pl, (TidePolicy)p, trial, best));
     return TIDE_OK;
