@@ -76,6 +76,9 @@ struct OpDesc {
 
     /* Floating-point operations of one run; NULL: one per output element. */
     double (*flops)(const Node *n, const Tensor *const *in, const Tensor *const *out);
+
+    /* Bytes that one run reads and writes at least; NULL: those of all inputs and outputs. */
+    double (*bytes)(const Node *n, const Tensor *const *in, const Tensor *const *out);
 };
 
 typedef struct NodeSpec {

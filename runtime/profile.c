@@ -64,6 +64,7 @@ double infos_bytes(const Node *n, const Tensor *const *in, const Tensor *const *
 {
     double bytes = 0;
 
+    if (n->op->bytes) return n->op->bytes(n, in, out);
     for (int i = 0; i < n->n_in; i++)
         if (in[i]) bytes += (double)in[i]->bytes;
     for (int i = 0; i < n->n_out; i++)
