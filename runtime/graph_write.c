@@ -1,7 +1,8 @@
 /* graph_write.c - the first graph of a program, with its costs, as a graph file.
  *
  * What the graph never touches but a plan reserves (other graphs' optimizer states, padding between
- * tensors) is written as states without a reader, so that a budget means the same for the file. */
+ * tensors) is written as states without a reader, and persistent tensors stand as they lie, so that a budget
+ * means the same for the file. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
