@@ -265,7 +265,8 @@ static int refuse_unknown(const Options *o, const char *word)
 
 /* ---- values ----------------------------------------------------------------- */
 
-bool size_parse(const char *text, Size *out)
+/* Read "6GiB", "6GB", "512MiB", "40%", "least" or bytes. False if it is none of them. */
+static bool size_parse(const char *text, Size *out)
 {
     static const struct {
         const char *name;
