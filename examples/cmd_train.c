@@ -354,7 +354,7 @@ static json_t *summary_json(const Train *t, double median)
     json_object_set_new(j, "loss_scale", t->next_scale > 0 ? json_number(t->next_scale) : json_null());
     json_object_set_new(j, "skipped_steps", json_integer((json_int_t)t->skipped));
     json_object_set_new(j, "tokens_per_second", json_number((double)tokens_per_step(t) / median));
-    json_object_set_new(j, "mfu", json_null()); /* the peak of a CPU is not known */
+    json_object_set_new(j, "mfu", json_number(flops_utilization(s, (double)tokens_per_step(t) / median)));
     json_object_set_new(j, "step_seconds", json_number(median));
     json_object_set_new(j, "predicted_step_seconds", json_number(step_seconds(s)));
     json_object_set_new(j, "predicted_arena_bytes", json_integer((json_int_t)s->stats.device_bytes));

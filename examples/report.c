@@ -2,6 +2,8 @@
 #include "examples/report.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 #include "runtime/base.h"
 #include "runtime/report/account.h"
 
@@ -23,6 +25,25 @@ double plan_step_bound(const Session *s, const TidePlan *plan, double micro)
 double step_seconds(const Session *s)
 {
     return plan_step_seconds(s, s->plan);
+}
+
+double flops_utilization(const Session *s, double tokens_per_second)
+{
+    /* FLOP/s of dense products in bf16 and f16, as the data sheets say. */
+    static const struct {
+        const char *name; /* begins the device's line of versions */
+        double peak;
+    } cards[] = {
+        { "NVIDIA H200,", 989e12 },
+        { "NVIDIA H100 80GB HBM3,", 989e12 },
+        { "NVIDIA A100", 312e12 },
+    };
+    const char *device = tide_versions(s->tide);
+
+    for (size_t i = 0; s->model->config.dtype != TIDE_F32 && i < sizeof cards / sizeof *cards; i++)
+        if (strncmp(device, cards[i].name, strlen(cards[i].name)) == 0)
+            return model_flops_per_token(s->model) * tokens_per_second / cards[i].peak;
+    return NAN;
 }
 
 static double keep_step_seconds(const Session *s)

@@ -11,6 +11,8 @@ double step_seconds(const Session *s);
 double plan_step_seconds(const Session *s, const TidePlan *plan);
 /* What is proven for a micro-step, as for the step; the update has no choice. */
 double plan_step_bound(const Session *s, const TidePlan *plan, double micro);
+/* The share of the device's peak that the FLOPs of the model itself take; NaN where the peak is not known. */
+double flops_utilization(const Session *s, double tokens_per_second);
 
 /* Everything that `tide plan --json` says. A new reference. */
 json_t *plan_json(const Session *s);

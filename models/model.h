@@ -63,7 +63,7 @@ const char *model_preset_name(int i);
 TideStatus  model_new(Tide *t, const ModelConfig *config, Model **out);
 void        model_free(Model *m);
 int64_t     model_parameters(const Model *m); /* elements, padding of the vocabulary not counted */
-double      model_flops_per_token(const Model *m); /* 6N + 12 L C T, N without positions: anchors of MFU */
+double      model_flops_per_token(const Model *m); /* of a step: 6N + 12 L C T, N without positions */
 
 /* The scale of the loss never falls below this; a gradient that overflows even so is no matter of scale. */
 float       model_least_scale(void);
