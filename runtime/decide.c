@@ -118,12 +118,12 @@ static void note_flips(const Solution *s, size_t budget, const int *choice, Tide
     }
 }
 
-enum { FLIP_STEPS = 4 };
+enum { FLIP_STEPS = 2 };
 
 /* Budgets around the plan's own, ascending, close to it where the answer matters most. Returns how many. */
 static int flip_budgets(const Planner *pl, size_t here, size_t *budgets)
 {
-    static const int parts[FLIP_STEPS] = { 16, 8, 4, 2 };
+    static const int parts[FLIP_STEPS] = { 10, 3 };
     size_t least = pl->least.height > pl->others ? pl->least.height : pl->others;
     size_t most = pl->keep.height > pl->others ? pl->keep.height : pl->others;
     int n = 0;
