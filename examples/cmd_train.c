@@ -78,15 +78,22 @@ static int check_options(const Options *o)
 static int open_text(Train *t)
 {
     const ModelConfig *c = &t->session.model->config;
-    int64_t window = config_window(c);
-    TideStatus status = text_open(t->session.tide, t->o->data, t->o->val_data, (int)window - 1, &t->text);
+    const Options *o = t->o;
+    TextSource source = { .train = o->data,
+                          .validate = o->val_data,
+                          .tokenizer = o->tokenizer,
+                          .window = (int)config_window(c),
+                          .vocab = c->vocab };
+    TideStatus status = text_open(t->session.tide, source, &t->text);
 
+    if (!status) status = loader_check(t->session.tide, c, (LoaderStart){ .part = t->text->train });
     if (status) return session_fail(&t->session, status);
-    if (t->text->vocab > c->vocab)
-        return refuse(t->o, "the bytes of %s need a vocabulary of %d, but --vocab is %d", t->o->data,
-                      t->text->vocab, c->vocab);
-    if ((t->o->sample || t->o->sample_every) && !t->session.model->sample)
-        return refuse(t->o, "--sample: a model of family %s writes no text", c->family);
+    if (!o->sample && !o->sample_every) return EXIT_DONE;
+    if (!t->session.model->sample)
+        return refuse(o, "--sample: a model of family %s writes no text", c->family);
+    if (!t->text->tokenizer)
+        return refuse(o, "--sample: %s holds tokens, and --tokenizer must say which text they stand for",
+                      o->data);
     return EXIT_DONE;
 }
 

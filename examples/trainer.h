@@ -7,6 +7,7 @@
 #include <signal.h>
 #include "examples/session.h"
 #include "models/text/loader.h"
+#include "models/text/text.h"
 
 typedef struct Trainer {
     Session *session;
@@ -44,8 +45,8 @@ TideStatus trainer_result(Trainer *t, int64_t step, bool previous, StepResult *o
 
 /* Mean loss of a target over batches spread evenly over the validation text; NaN after a stop. */
 TideStatus trainer_evaluate(Trainer *t, int64_t batches, double *loss);
-/* n bytes of text after a line break, with '?' for what no terminal can show; fewer after a stop.
- * The caller frees *text. */
+/* A text of n tokens, with '?' for what no terminal can show; fewer after a stop, and where the text ends.
+ * The data must have a tokenizer. The caller frees *text. */
 TideStatus trainer_sample(Trainer *t, int64_t n, char **text);
 
 /* A hash (runtime/io/hash.h) of the bytes of all gradients, or of all parameters, in order of declaration. */

@@ -50,7 +50,13 @@ static TideStatus reserve(Tide *t, Bpe *b, size_t n)
 static TideStatus merge_word(Tide *t, Bpe *b, const unsigned char *word, size_t n, size_t *n_tokens)
 {
     TRY(reserve(t, b, n));
-    for (size_t i = 0; i < n; i++) b->symbols[i] = b->vocabulary.byte_token[word[i]];
+    for (size_t i = 0; i < n; i++) {
+        b->symbols[i] = b->vocabulary.byte_token[word[i]];
+        if (b->symbols[i] < 0)
+            return tide_fail(t, TIDE_BAD_FILE,
+                             "the text has the byte 0x%02X, for which the tokenizer has no token",
+                             (unsigned)word[i]);
+    }
     *n_tokens = n;
     return merge_symbols(t, &b->merger, rule, &b->vocabulary, b->symbols, n_tokens);
 }
@@ -163,6 +169,7 @@ TideStatus bpe_open(Tide *t, const char *encoder_path, const char *merges_path, 
     *k = (Tokenizer){ .name = "GPT-2's",
                       .vocab = b->vocabulary.size,
                       .begin = b->vocabulary.end_of_text,
+                      .end = b->vocabulary.end_of_text,
                       .encode = bpe_encode,
                       .piece = bpe_piece,
                       .free = bpe_free,

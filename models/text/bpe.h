@@ -14,14 +14,14 @@ typedef struct Vocabulary {
     int            size;
     Piece         *pieces;      /* [size]                                                       */
     unsigned char *text;        /* of all pieces                                                */
-    int32_t        byte_token[256];
+    int32_t        byte_token[256]; /* -1: none, as the vocabulary of a toy may have                */
     Pair          *pairs;       /* [slots]: by hash, open addressing; left -1: empty            */
     size_t         slots;       /* a power of 2                                                 */
     int32_t        end_of_text; /* the token "<|endoftext|>"                                    */
 } Vocabulary;
 
-/* Read both files. TIDE_BAD_FILE, with the line or entry, for numbers that are not 0 .. size - 1 once each,
- * for bytes without a token, and for merges of what no earlier line makes. Free also after a failure. */
+/* Read both files. TIDE_BAD_FILE, with the line or entry, for numbers that are not 0 .. size - 1 once each, and for
+ * merges of what no earlier line makes. Free also after a failure. */
 TideStatus  vocabulary_read(Tide *t, const char *encoder_path, const char *merges_path, Vocabulary *out);
 void        vocabulary_free(Vocabulary *v);
 /* The pair, or NULL if the two never merge. */

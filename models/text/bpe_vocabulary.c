@@ -72,8 +72,9 @@ static TideStatus allocate(const JsonFile *f, Vocabulary *v)
     size_t bytes = 0, n = json_object_size(f->root);
 
     if (!json_is_object(f->root) || n < 257 || n > MOST_TOKENS)
-        return tide_fail(f->tide, TIDE_BAD_FILE, "%s: has %zu tokens; a vocabulary of byte pairs has 257 to %d",
-                         f->path, n, (int)MOST_TOKENS);
+        return tide_fail(f->tide, TIDE_BAD_FILE,
+                         "%s: has %zu tokens; a vocabulary of byte pairs has 257 to %d", f->path, n,
+                         (int)MOST_TOKENS);
     json_object_foreach(f->root, key, value) bytes += strlen(key);
     v->size = (int)n;
     v->pieces = calloc(n, sizeof *v->pieces);
@@ -96,8 +97,6 @@ static TideStatus read_tokens(const JsonFile *f, Vocabulary *v)
         JsonAt at = { .file = f, .up = &root, .key = key, .value = value };
         TRY(read_token(&at, v->size, v, &used));
     }
-    for (int i = 0; i < 256; i++)
-        if (v->byte_token[i] < 0) return tide_fail(f->tide, TIDE_BAD_FILE, "%s: byte %d has no token", f->path, i);
     JsonAt mark;
     int64_t id;
     TRY(read_member(&root, "<|endoftext|>", &mark));
@@ -207,7 +206,8 @@ static TideStatus begin_merges(Tide *t, Vocabulary *v, bool **made)
     *made = calloc((size_t)v->size, sizeof **made);
     if (!v->pairs || !*made) return tide_fail(t, TIDE_NO_MEMORY, "no memory for %d merges", v->size);
     for (size_t i = 0; i < v->slots; i++) v->pairs[i].left = -1;
-    for (int i = 0; i < 256; i++) (*made)[v->byte_token[i]] = true;
+    for (int i = 0; i < 256; i++)
+        if (v->byte_token[i] >= 0) (*made)[v->byte_token[i]] = true;
     return TIDE_OK;
 }
 
@@ -219,8 +219,8 @@ static TideStatus read_both(const JsonFile *encoder, const char *path, Vocabular
 
     if (!status) status = bytes_read(encoder->tide, path, &file);
     if (!status && file.n > MOST_FILE_BYTES)
-        status = tide_fail(encoder->tide, TIDE_BAD_FILE, "%s: has %zu bytes, more than any list of merges", path,
-                           file.n);
+        status = tide_fail(encoder->tide, TIDE_BAD_FILE, "%s: has %zu bytes, more than any list of merges",
+                           path, file.n);
     if (!status) status = begin_merges(encoder->tide, v, &m.made);
     if (!status) {
         m.at = (char *)file.at;

@@ -68,7 +68,8 @@ TideStatus bytes_read(Tide *t, const char *path, Bytes *out)
     if (!file) return tide_fail(t, TIDE_IO, "%s: cannot be opened: %s", path, strerror(errno));
     TideStatus status = read_all(t, path, file, out);
     fclose(file);
-    if (!status && out->n == 0) return tide_fail(t, TIDE_BAD_FILE, "%s: is empty; give a file with text", path);
+    if (!status && out->n == 0)
+        return tide_fail(t, TIDE_BAD_FILE, "%s: is empty; give a file with text", path);
     return status;
 }
 
@@ -101,7 +102,9 @@ TideStatus bytes_map(Tide *t, const char *path, Bytes *out)
 
 void bytes_free(Bytes *b)
 {
-    if (b->room) free(b->at);
-    else if (b->at) munmap(b->at, b->n);
+    if (b->room)
+        free(b->at);
+    else if (b->at)
+        munmap(b->at, b->n);
     *b = (Bytes){ 0 };
 }

@@ -186,24 +186,26 @@ static TideStatus check_samples(Tide *t, const ModelConfig *c, LoaderStart start
     int64_t epoch = config_epoch(c, start.part), sample = sample_tokens(c);
 
     if (!epoch)
-        return tide_fail(t, TIDE_BAD_FILE,
-                         "%d files have %lld tokens, but %d x %d rows of %s need %lld in one of them; give more "
-                         "data, or a smaller --batch, --accum or --seq",
-                         start.part.n, (long long)part_tokens(start.part), c->accum, c->batch, c->name,
-                         (long long)sample + 1);
+        return tide_fail(
+            t, TIDE_BAD_FILE,
+            "%d files have %lld tokens, but %d x %d rows of %s need %lld in one of them; give more "
+            "data, or a smaller --batch, --accum or --seq",
+            start.part.n, (long long)part_tokens(start.part), c->accum, c->batch, c->name,
+            (long long)sample + 1);
     if (start.at.epoch >= 0 && start.at.sample >= 0 && start.at.sample < epoch) return TIDE_OK;
-    return tide_fail(t, TIDE_BAD_FILE,
-                     "sample %lld of epoch %lld is outside of the data, where %d x %d rows of %s make %lld samples "
-                     "an epoch; go on with the data, --batch and --accum of before",
-                     (long long)start.at.sample, (long long)start.at.epoch, c->accum, c->batch, c->name,
-                     (long long)epoch);
+    return tide_fail(
+        t, TIDE_BAD_FILE,
+        "sample %lld of epoch %lld is outside of the data, where %d x %d rows of %s make %lld samples "
+        "an epoch; go on with the data, --batch and --accum of before",
+        (long long)start.at.sample, (long long)start.at.epoch, c->accum, c->batch, c->name, (long long)epoch);
 }
 
 TideStatus loader_check(Tide *t, const ModelConfig *config, LoaderStart start)
 {
     int64_t window = config_window(config);
 
-    if (start.at.step < 0) return tide_fail(t, TIDE_BAD_FILE, "a run cannot go on at step %lld", (long long)start.at.step);
+    if (start.at.step < 0)
+        return tide_fail(t, TIDE_BAD_FILE, "a run cannot go on at step %lld", (long long)start.at.step);
     if (!part_windows(start.part, window))
         return tide_fail(t, TIDE_BAD_FILE, "the text has %lld tokens, but a row of %s needs %lld",
                          (long long)part_tokens(start.part), config->name, (long long)window);

@@ -5,7 +5,7 @@
 #ifndef TIDE_LOADER_H
 #define TIDE_LOADER_H
 #include "models/model.h"
-#include "models/text/text.h"
+#include "models/text/tokens.h"
 
 /* All micro-steps of one update. Borrowed from the loader until the next call of loader_next(). */
 typedef struct StepData {

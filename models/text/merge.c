@@ -8,7 +8,8 @@
 #include "runtime/op.h"
 
 typedef struct Link {
-    int32_t symbol, before, after; /* positions; -1: none. A symbol of -1 was merged into its left neighbour. */
+    int32_t symbol, before,
+        after; /* positions; -1: none. A symbol of -1 was merged into its left neighbour. */
 } Link;
 
 typedef struct Offer {
@@ -53,8 +54,8 @@ static TideStatus reserve(Tide *t, Merger *m, size_t n)
 
     if (n <= m->room) return TIDE_OK;
     if (n > INT32_MAX)
-        return tide_fail(t, TIDE_BAD_FILE, "a text of %zu symbols without a pause; at most %d can be merged", n,
-                         INT32_MAX);
+        return tide_fail(t, TIDE_BAD_FILE, "a text of %zu symbols without a pause; at most %d can be merged",
+                         n, INT32_MAX);
     while (room < n) room *= 2;
     merger_free(m);
     m->links = malloc(room * sizeof *m->links);

@@ -77,7 +77,8 @@ static uint32_t character(const unsigned char *text, size_t n)
     return length;
 }
 
-static TideStatus add_characters(Tide *t, const Pieces *p, const unsigned char *text, size_t n, TokenList *out)
+static TideStatus add_characters(Tide *t, const Pieces *p, const unsigned char *text, size_t n,
+                                 TokenList *out)
 {
     int32_t space = find(p, (const unsigned char *)" ", 1);
 
@@ -149,16 +150,17 @@ static TideStatus count_pieces(Tide *t, const char *path, Pieces *p)
     for (size_t at = 4; at < f->n; p->count++) {
         uint32_t length = f->n - at < 8 ? UINT32_MAX : word_at(f, at + 4);
         if (length == UINT32_MAX || length > f->n - at - 8)
-            return tide_fail(t, TIDE_BAD_FILE, "%s: piece %d, at byte %zu of %zu, is cut short", path, p->count, at,
-                             f->n);
+            return tide_fail(t, TIDE_BAD_FILE, "%s: piece %d, at byte %zu of %zu, is cut short", path,
+                             p->count, at, f->n);
         if (length > p->longest)
-            return tide_fail(t, TIDE_BAD_FILE, "%s: piece %d has %u bytes, but the longest is said to have %u", path,
-                             p->count, (unsigned)length, (unsigned)p->longest);
+            return tide_fail(t, TIDE_BAD_FILE,
+                             "%s: piece %d has %u bytes, but the longest is said to have %u", path, p->count,
+                             (unsigned)length, (unsigned)p->longest);
         at += 8 + length;
     }
     if (p->count >= LEAST_PIECES) return TIDE_OK;
-    return tide_fail(t, TIDE_BAD_FILE, "%s: has %d pieces; three marks and 256 bytes alone are %d", path, p->count,
-                     (int)LEAST_PIECES);
+    return tide_fail(t, TIDE_BAD_FILE, "%s: has %d pieces; three marks and 256 bytes alone are %d", path,
+                     p->count, (int)LEAST_PIECES);
 }
 
 static TideStatus check_piece(Tide *t, const char *path, const Pieces *p, int i)
@@ -226,6 +228,8 @@ TideStatus pieces_open(Tide *t, const char *path, Tokenizer **out)
     *k = (Tokenizer){ .name = "llama2.c's",
                       .vocab = p->count,
                       .begin = BEGIN,
+                      .end = END,
+                      .begins_prompt = true,
                       .encode = pieces_encode,
                       .piece = pieces_piece,
                       .free = pieces_free,

@@ -65,7 +65,7 @@ static size_t nine_tenths(const Text *x, const Bytes *b)
 /* Read a text as a part; with a second one it gets the last tenth. */
 static TideStatus read_text(Tide *t, Text *x, const char *path, Part *to, Part *tenth)
 {
-    Bytes *file;
+    Bytes *file = NULL;
 
     TRY(new_file(t, x, &file));
     TRY(bytes_read(t, path, file));
@@ -87,15 +87,16 @@ static bool is_token_path(const char *path)
 static TideStatus map_token_file(Tide *t, Text *x, const char *path, int vocab, Part *to)
 {
     Tokens tokens;
-    Bytes *file;
+    Bytes *file = NULL;
 
     TRY(new_file(t, x, &file));
     TRY(token_file_open(t, path, vocab, file, &tokens));
     if (to->n && to->shards[0].bytes != tokens.bytes)
-        return tide_fail(t, TIDE_BAD_FILE,
-                         "%s: has tokens of %d bytes, but the files before it have tokens of %d, from another "
-                         "tokenizer",
-                         path, tokens.bytes, to->shards[0].bytes);
+        return tide_fail(
+            t, TIDE_BAD_FILE,
+            "%s: has tokens of %d bytes, but the files before it have tokens of %d, from another "
+            "tokenizer",
+            path, tokens.bytes, to->shards[0].bytes);
     return add_shard(t, to, tokens);
 }
 
@@ -140,10 +141,11 @@ static TideStatus take_tenth(Tide *t, Part *from, Part *to)
 static TideStatus check_length(Tide *t, const char *path, Part part, int64_t window)
 {
     if (part_windows(part, window)) return TIDE_OK;
-    return tide_fail(t, TIDE_BAD_FILE,
-                     "%s: has %lld tokens, but a context of %lld needs at least %lld; give a longer text or a "
-                     "smaller --seq",
-                     path, (long long)part_tokens(part), (long long)window - 1, (long long)window);
+    return tide_fail(
+        t, TIDE_BAD_FILE,
+        "%s: has %lld tokens, but a context of %lld needs at least %lld; give a longer text or a "
+        "smaller --seq",
+        path, (long long)part_tokens(part), (long long)window - 1, (long long)window);
 }
 
 /* The least length of a file whose last tenth, and whose rest, hold a window. */
@@ -161,11 +163,12 @@ static TideStatus check_tenth(Tide *t, const char *path, const Text *x, int64_t 
 
     if (part_windows(x->train, window) && part_windows(x->validate, window)) return TIDE_OK;
     if (n < window) return check_length(t, path, (Part){ &(Tokens){ NULL, n, 1 }, 1, false }, window);
-    return tide_fail(t, TIDE_BAD_FILE,
-                     "%s: its last tenth, %lld of %lld tokens, validates, but a context of %lld needs %lld; give "
-                     "--val-data, a text of at least %lld tokens, or a smaller --seq",
-                     path, (long long)validate, (long long)n, (long long)window - 1, (long long)window,
-                     (long long)least_length(window));
+    return tide_fail(
+        t, TIDE_BAD_FILE,
+        "%s: its last tenth, %lld of %lld tokens, validates, but a context of %lld needs %lld; give "
+        "--val-data, a text of at least %lld tokens, or a smaller --seq",
+        path, (long long)validate, (long long)n, (long long)window - 1, (long long)window,
+        (long long)least_length(window));
 }
 
 /* Bytes may be learnt with any vocabulary that holds them; what a tokenizer makes must be what the model

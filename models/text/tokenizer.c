@@ -75,6 +75,7 @@ static TideStatus bytes_open(Tide *t, Tokenizer **out)
     *k = (Tokenizer){ .name = "bytes",
                       .vocab = BYTE_VALUES,
                       .begin = '\n',
+                      .end = -1,
                       .bytes = true,
                       .encode = bytes_encode,
                       .piece = bytes_piece,

@@ -12,7 +12,8 @@ typedef struct Tokenizer Tokenizer;
 struct Tokenizer {
     const char *name;   /* "bytes", "GPT-2's", "llama2.c's"                                           */
     int         vocab;  /* every token is below it                                                    */
-    int32_t     begin;  /* stands before a text, so a model that shall begin one is given it           */
+    int32_t     begin, end; /* tokens before and after a text; end -1: none                           */
+    bool        begins_prompt; /* begin stands before a prompt too, not only where there is none       */
     bool        bytes;  /* every byte is a token: a text needs no encoding                           */
     /* What tokenizer_encode() and tokenizer_piece() ask of a kind, and its own memory. */
     TideStatus (*encode)(Tide *t, Tokenizer *k, const char *text, size_t n, TokenList *out);

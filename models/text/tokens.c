@@ -106,7 +106,8 @@ static uint64_t feistel(uint64_t key, int64_t round, uint64_t x, int half)
     uint64_t mask = ((uint64_t)1 << half) - 1, left = x >> half, right = x & mask;
 
     for (uint32_t i = 0; i < 4; i++) {
-        uint32_t w[4], counter[4] = { (uint32_t)right, i, (uint32_t)round, (uint32_t)((uint64_t)round >> 32) };
+        uint32_t w[4],
+            counter[4] = { (uint32_t)right, i, (uint32_t)round, (uint32_t)((uint64_t)round >> 32) };
         random_words(key, counter, w);
         uint64_t mixed = left ^ (w[0] & mask);
         left = right;

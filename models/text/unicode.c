@@ -38,7 +38,12 @@ CharClass char_class(uint32_t c)
 uint32_t char_next(const unsigned char *s, size_t n, size_t *bytes)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t length = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
+    size_t length = s[0] < 0x80   ? 1
+                    : s[0] < 0xC2 ? 0
+                    : s[0] < 0xE0 ? 2
+                    : s[0] < 0xF0 ? 3
+                    : s[0] < 0xF5 ? 4
+                                  : 0;
     uint32_t c = length > 1 ? s[0] & (0x7Fu >> length) : s[0];
 
     *bytes = 1;
