@@ -39,7 +39,7 @@ static int print_text(const Options *o, char *text, size_t n)
     if (o->json || isatty(STDOUT_FILENO)) make_printable(text, n);
     if (o->json) return json_emit(o, json_pack("{s:s#}", "text", text, (int)n));
     fwrite(text, 1, n, stdout); /* what does not arrive is noticed at the end of the program */
-    if (isatty(STDOUT_FILENO)) putchar('\n');
+    putchar('\n');
     return EXIT_DONE;
 }
 

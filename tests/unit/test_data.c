@@ -299,6 +299,32 @@ Test(data, sampler_follows_the_probabilities)
               count[2], count[3]);
 }
 
+/* What llama2.c's procedure draws, worked out by another program in f32. */
+Test(data, sampler_draws_as_llama2c_does)
+{
+    static const struct {
+        Sampler settings;
+        int drawn[20];
+    } known[] = {
+        { { .temperature = 1, .top_p = 0.9f, .state = 133742 },
+          { 7, 7, 4, 4, 4, 3, 7, 1, 4, 7, 4, 4, 3, 7, 3, 1, 1, 4, 3, 1 } },
+        { { .temperature = 0.7f, .top_p = 0, .state = 7 },
+          { 7, 7, 1, 1, 3, 3, 7, 1, 3, 7, 4, 4, 4, 7, 1, 1, 7, 7, 4, 4 } },
+        { { .temperature = 1.3f, .top_p = 0.5f, .state = 1 },
+          { 1, 4, 7, 1, 1, 7, 7, 4, 1, 7, 4, 1, 1, 7, 7, 4, 1, 1, 4, 7 } },
+    };
+    static const float logits[] = { 0.5f, 2, -1, 1.25f, 2, 0, -3, 1.75f };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        Sampler settings = known[i].settings, *s = NULL;
+        settings.vocab = 8;
+        cr_assert(!sampler_new(tide, settings, &s), "%s", tide_message(tide));
+        for (int j = 0; j < 20; j++)
+            cr_expect_eq(sampler_next(s, logits), known[i].drawn[j], "case %zu, draw %d", i, j);
+        sampler_free(s);
+    }
+}
+
 Test(data, sampler_refuses_what_is_no_number)
 {
     Sampler *s = NULL;

@@ -1,4 +1,4 @@
-/* test_tokenizers.c - GPT-2's and llama2.c's tokenizers against published tokens, and files that are unfit. */
+/* test_tokenizers.c - tokenizers against published tokens, and files that are unfit. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -246,8 +246,7 @@ Test(tokenizers, merges_go_by_rank_and_from_the_left)
 
     cr_assert(!open_own(encoder, n, merges, sizeof merges - 1, &k), "%s", tide_message(tide));
     cr_expect_eq(k->vocab, 261);
-    expect_tokens(k, "ababa", 5, (int32_t[]){ aba, b, a },
-                  3); /* ab ab a, then aba b a? no: ab is merged first */
+    expect_tokens(k, "ababa", 5, (int32_t[]){ ab, aba }, 2); /* by way of ab ab a */
     expect_tokens(k, "bbb", 3, (int32_t[]){ bb, b }, 2);
     expect_tokens(k, "a a", 3, (int32_t[]){ a, space_a }, 2);
     expect_tokens(k, "abb", 3, (int32_t[]){ ab, b }, 2);
