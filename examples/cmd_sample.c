@@ -10,7 +10,7 @@
 
 enum { DEFAULT_TOKENS = 256 };
 
-/* Nothing is trained, so the training graphs get the least of everything, and no time is spent on measuring. */
+/* Nothing is trained: the graphs that train get one sequence, and no time is spent on measuring. */
 static Options for_writing(const Options *o)
 {
     Options mine = *o;

@@ -20,8 +20,8 @@ typedef struct Vocabulary {
     int32_t        end_of_text; /* the token "<|endoftext|>"                                    */
 } Vocabulary;
 
-/* Read both files. TIDE_BAD_FILE, with the line or entry, for numbers that are not 0 .. size - 1 once each, and for
- * merges of what no earlier line makes. Free also after a failure. */
+/* Read both files. TIDE_BAD_FILE, with the line or entry, for numbers that are not 0 .. size - 1 once each,
+ * and for merges of what no earlier line makes. Free also after a failure. */
 TideStatus  vocabulary_read(Tide *t, const char *encoder_path, const char *merges_path, Vocabulary *out);
 void        vocabulary_free(Vocabulary *v);
 /* The pair, or NULL if the two never merge. */

@@ -99,6 +99,7 @@ static TideStatus pieces_encode(Tide *t, Tokenizer *k, const char *text, size_t 
 
     TRY(add_characters(t, p, (const unsigned char *)text, n, out));
     size_t symbols = (size_t)(out->n - first);
+    if (!symbols) return TIDE_OK;
     TRY(merge_symbols(t, &p->merger, rule, p, out->at + first, &symbols));
     out->n = first + (int64_t)symbols;
     return TIDE_OK;

@@ -6,7 +6,7 @@
 typedef struct Sampler {
     float    temperature; /* 0: always the likeliest token, the smallest of equals             */
     float    top_p;       /* of the likeliest tokens, as few as have more than this share; 0 or 1: all */
-    uint64_t state;       /* of the generator; a seed at first. 0, at which it would stand still, is another */
+    uint64_t state;       /* of the generator: at first a seed, 0 for a fixed other one        */
     void    *choices;     /* scratch for vocab tokens, owned                                   */
     int      vocab;
 } Sampler;

@@ -46,7 +46,7 @@ Place   part_random(Part p, int64_t length, uint64_t seed, int64_t step, int64_t
 Place   part_even(Part p, int64_t length, int64_t i, int64_t count);
 
 /* llm.c's rule: a shard of n tokens holds (n - 1) / length samples; sample k begins at token k * length,
- * and the last of its targets is the first token of sample k + 1. What is left at a shard's end is not seen. */
+ * and its last target is the first token of sample k + 1. What is left at a shard's end is not seen. */
 int64_t part_samples(Part p, int64_t length);
 /* Where the sample begins that an epoch sees as its i-th: each of part_samples() once an epoch, in an order
  * that depends on seed and epoch. */

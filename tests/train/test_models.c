@@ -49,7 +49,8 @@ static Trial trial_new(ModelConfig c)
     must(&t, tide_plan_make(t.model->program, t.profile, (TideBudget){ 0 }, &t.plan, NULL), "plan");
     must(&t, tide_run_new(t.model->program, t.plan, &t.run), "run");
     must(&t, model_init(t.model, t.run, SEED), "init");
-    must(&t, loader_new(t.tide, &t.model->config, (LoaderStart){ t.text, { .seed = SEED } }, &t.loader), "loader");
+    LoaderStart start = { t.text, { .seed = SEED } };
+    must(&t, loader_new(t.tide, &t.model->config, start, &t.loader), "loader");
     return t;
 }
 
