@@ -226,6 +226,7 @@ static int finish(Train *t, int64_t step, bool previous)
                           .norm = result.norm,
                           .loss_scale = result.loss_scale > 0 ? result.loss_scale : NAN,
                           .skipped = result.skipped,
+                          .epochs = trainer_epochs(&t->trainer, step),
                           .seconds = end - t->mark,
                           .process_bytes = t->process_bytes,
                           .host_bytes = t->session.stats.host_bytes };
@@ -356,6 +357,8 @@ static json_t *summary_json(const Train *t, double median)
                   s->model->config.seq, "accum", s->model->config.accum, "steps", (json_int_t)t->done,
                   "tokens", (json_int_t)(t->done * tokens_per_step(t)));
 
+    json_object_set_new(j, "epochs",
+                        t->done ? json_number(trainer_epochs(&t->trainer, t->done - 1)) : json_null());
     json_object_set_new(j, "loss", json_number(t->loss));
     json_object_set_new(j, "val_loss", json_number(t->val_loss));
     json_object_set_new(j, "loss_scale", t->next_scale > 0 ? json_number(t->next_scale) : json_null());

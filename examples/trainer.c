@@ -11,6 +11,7 @@
 TideStatus trainer_new(Session *s, const TidePlan *plan, const Text *text, Trainer *t)
 {
     *t = (Trainer){ .session = s, .text = text, .seed = (uint64_t)s->options->seed, .trace_step = -1 };
+    t->epoch = config_epoch(&s->model->config, text->train);
     TRY(tide_run_new(s->model->program, plan, &t->run));
     TRY(model_init(s->model, t->run, t->seed));
     return loader_new(s->tide, &s->model->config, (LoaderStart){ text->train, { .seed = t->seed } },
@@ -74,6 +75,7 @@ TideStatus trainer_gradients(Trainer *t, int64_t step)
 
     assert(d->step == step);
     t->valid[step & 1] = d->valid;
+    t->next[step & 1] = d->next;
     for (int i = 0; i < m->config.accum && !stopped(t); i++) {
         info.micro = i;
         if (step == t->trace_step && i == m->config.accum - 1)
@@ -84,6 +86,13 @@ TideStatus trainer_gradients(Trainer *t, int64_t step)
         TRY(tide_step(t->run, tide_graph_index(m->micro)));
     }
     return TIDE_OK;
+}
+
+double trainer_epochs(const Trainer *t, int64_t step)
+{
+    DataPosition next = t->next[step & 1];
+
+    return t->epoch ? (double)next.epoch + (double)next.sample / (double)t->epoch : NAN;
 }
 
 TideStatus trainer_update(Trainer *t, int64_t step)

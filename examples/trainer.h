@@ -18,6 +18,8 @@ typedef struct Trainer {
     const volatile sig_atomic_t *stop; /* once set, what takes long is cut short; NULL: never */
     int64_t trace_step; /* whose last micro-step and update are timed; -1: none */
     int64_t valid[2]; /* targets that count, of the newest even and odd steps: losses are sums over them */
+    DataPosition next[2]; /* in the data, after those steps: what a run that goes on from there begins with */
+    int64_t epoch;        /* steps of one; 0: there are none                                             */
     int64_t settled, updates; /* steps whose result was read, and those among them that were not skipped */
 } Trainer;
 
@@ -38,6 +40,9 @@ TideStatus trainer_gradients(Trainer *t, int64_t step);
 TideStatus trainer_update(Trainer *t, int64_t step);
 /* Learning rate of a step, counted from 0. */
 double learning_rate(const Options *o, int64_t step);
+
+/* Epochs that are over after a step that was enqueued, the newest or the one before; NaN: there are none. */
+double trainer_epochs(const Trainer *t, int64_t step);
 
 /* The result of a step, each once and in order: of the newest one (waits for it), or the previous, which
  * is over sooner. */

@@ -171,6 +171,11 @@ Test(cli_edges, token_files_are_learnt_from)
           0, "\"loss\"" },
         { TIDE "train " SMALL "--data t1.bin --val-data corpus.txt --steps 2 --quiet", 0, "weights:" },
         { TIDE "train " SMALL "--data t1.bin --sample 5", 2, "--tokenizer" },
+        { TIDE "train " SMALL
+               "--data t1.bin --steps 42 --metrics m --json >j && grep -q '\"epochs\": 1.5' j && "
+               "sed -n 28p m | grep -q '\"epochs\":1.0' && " TIDE "train " SMALL
+               "--data corpus.txt --steps 2 --json | grep -c '\"epochs\": null'",
+          0, "1" },
         { TIDE "train " SMALL "--data t1.bin --batch 100", 2, "need 1601" },
         { TIDE "train " SMALL "--data 'none*.bin'", 2, "none*.bin: there is no such file" },
         { "head -c 3071 t1.bin >t3.bin && " TIDE "train " SMALL "--data 't*.bin'", 2,
