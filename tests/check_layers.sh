@@ -24,6 +24,7 @@ kernels/ops.h             kernels/ops.def runtime/op.h
 kernels/ops/*             kernels/ops.h kernels/ops/*.h
 kernels/cpu/*             kernels/ops.h kernels/ops.def kernels/ops/*.h kernels/cpu/*.h runtime/backend.h runtime/base.h
 kernels/cuda/*            kernels/ops.h kernels/ops.def kernels/ops/*.h kernels/cuda/*.h kernels/cuda/*.cuh runtime/backend.h runtime/base.h
+models/text/*             models/*.h kernels/ops.h runtime/tide.h runtime/op.h runtime/base.h runtime/io/*.h
 models/*                  models/*.h kernels/ops.h runtime/tide.h runtime/op.h runtime/base.h
 examples/0*.c             models/*.h kernels/ops.h runtime/tide.h
 examples/*                examples/*.h models/*.h kernels/ops.h runtime/tide.h runtime/base.h runtime/plan.h runtime/place.h runtime/report/*.h runtime/io/*.h
