@@ -25,7 +25,7 @@ static void fill_matrix(const Model *m, const char *name, uint64_t seed, float *
 /* Rows of the padding must be 0: they take no part in the loss and get no gradient. */
 static int64_t elements_in_use(const Model *m, const char *name, TideShape s)
 {
-    if (strcmp(name, family_find(m->config.family)->classes) == 0) s.dim[0] = m->config.vocab;
+    if (family_has_classes(family_find(m->config.family), name)) s.dim[0] = m->config.vocab;
     return shape_elements(s);
 }
 

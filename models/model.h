@@ -13,6 +13,9 @@ typedef struct ModelConfig {
     char    family[16];            /* "gpt", "mlp": a row of the table in model.c            */
     int     layers, width, heads, kv_heads, vocab;
     int     seq, batch;            /* positions of a sequence, sequences of a micro-step     */
+    int     positions;             /* gpt: rows of the table of learned positions; 0: seq    */
+    int     inner;                 /* gpt: width inside an MLP; 0: 4 times width             */
+    bool    untied;                /* gpt: the head is a matrix of its own, not the embedding */
     int     padded_vocab;          /* 0: vocab rounded up to a multiple of 128               */
     float   dropout, attn_dropout; /* of embeddings and residuals; of attention probabilities */
     bool    no_bias;               /* no biases in linear layers and layernorms              */
