@@ -136,6 +136,8 @@ static const Option options[] = {
     { "--verify", NULL, "also run step 1 keeping everything and compare all gradients bit by bit",
       CMD_TRAIN, FLAG, offsetof(Options, verify), 0, 0, NULL },
     { "--metrics", "FILE", "one JSON line a step", CMD_TRAIN, TEXT, offsetof(Options, metrics), 0, 0, NULL },
+    { "--export", "DIR", "save config.json and model.safetensors at the end, as transformers reads them",
+      CMD_TRAIN, TEXT, offsetof(Options, export_folder), 0, 0, NULL },
     { "--sample", "N", "print N bytes of text at the end",
       CMD_TRAIN, INTEGER, offsetof(Options, sample), 0, 1e7, NULL },
     { "--sample-every", "N", "print a sample every N steps too",

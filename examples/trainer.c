@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "models/files/model_files.h"
 #include "models/text/sample.h"
 #include "runtime/base.h"
 #include "runtime/io/hash.h"
@@ -13,6 +14,7 @@ TideStatus trainer_new(Session *s, const TidePlan *plan, const Text *text, Train
     *t = (Trainer){ .session = s, .text = text, .seed = (uint64_t)s->options->seed, .trace_step = -1 };
     TRY(tide_run_new(s->model->program, plan, &t->run));
     TRY(model_init(s->model, t->run, t->seed));
+    if (s->files) TRY(model_files_load(s->model, t->run, s->files));
     return loader_new(s->tide, &s->model->config, (LoaderStart){ .tokens = text->train, .seed = t->seed },
                       &t->loader);
 }

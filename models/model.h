@@ -71,6 +71,9 @@ double      model_flops_per_token(const Model *m); /* 6N + 12 L C T, N without p
 /* The scale of the loss never falls below this; a gradient that overflows even so is no matter of scale. */
 float       model_least_scale(void);
 
+/* The f32 copy that stands beside a narrow parameter; 0: none. */
+TideTensor  model_master_of(const Model *m, TideTensor parameter);
+
 /* Write the starting weights (GPT-2's: N(0, 0.02), residual projections N(0, 0.02 / sqrt(2 L)), biases 0,
  * norms 1, padding rows 0), from Philox keyed by seed and parameter name, into a new run, whose moments are
  * 0; the f32 copies of narrow parameters and the scale of the loss too. */

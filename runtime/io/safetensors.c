@@ -284,7 +284,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const TensorEntry *)a)->name, ((const TensorEntry *)b)->name);
 }
 
-/* Every byte behind the header belongs to exactly one tensor. Offsets then count from the start of the file. */
+/* Every byte behind the header belongs to exactly one tensor. Offsets count from the file's start then. */
 static TideStatus check_places(TensorFile *f, int64_t data)
 {
     int64_t end = 0;
