@@ -400,7 +400,8 @@ static const ConfigCase refused[] = {
     { "{\"model_type\":\"gpt2\",\"attn_pdrop\":1.5}", "attn_pdrop is 1.5" },
     { "{\"model_type\":\"gpt2\",\"layer_norm_epsilon\":1e-6}", "layer_norm_epsilon 1e-06" },
     { "{\"model_type\":\"gpt2\",\"scale_attn_weights\":false}", "scale_attn_weights is false" },
-    { "{\"model_type\":\"gpt2\",\"scale_attn_by_inverse_layer_idx\":true}", "scale_attn_by_inverse_layer_idx is true" },
+    { "{\"model_type\":\"gpt2\",\"scale_attn_by_inverse_layer_idx\":true}",
+      "scale_attn_by_inverse_layer_idx is true" },
     { "{\"model_type\":\"gpt2\",\"add_cross_attention\":true}", "add_cross_attention is true" },
     { "{\"model_type\":\"gpt2\",\"tie_word_embeddings\":\"no\"}", "tie_word_embeddings is \"no\"" },
     { "{\"model_type\":\"gpt2\",\"quantization_config\":{}}", "quantization_config" },
@@ -427,6 +428,28 @@ Test(model_files, a_config_that_cannot_be_built_is_refused_by_its_key)
     }
     unlink(in_dir("m/config.json"));
     expect_refusal(in_dir("m"), TIDE_IO, "config.json");
+}
+
+/* Only that nothing else happens than a refusal or another configuration. */
+Test(model_files, a_flipped_bit_of_a_config_leads_nowhere)
+{
+    char text[1024];
+    ModelConfig c = small();
+
+    free(save(&c, in_dir("m")));
+    FILE *f = fopen(in_dir("m/config.json"), "r");
+    cr_assert(f);
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    text[n] = 0;
+    fclose(f);
+    for (size_t i = 0; i < 8 * n; i++) {
+        text[i / 8] ^= (char)(1 << i % 8);
+        text_write(in_dir("m/config.json"), text);
+        TideStatus status = model_files_config(tide, in_dir("m"), &c);
+        cr_assert(status == TIDE_OK || status == TIDE_BAD_FILE);
+        cr_assert(status || (c.layers >= 1 && c.width >= 1 && c.vocab >= 1 && c.dropout <= 1));
+        text[i / 8] ^= (char)(1 << i % 8);
+    }
 }
 
 Test(model_files, what_a_config_leaves_out_is_gpt2)

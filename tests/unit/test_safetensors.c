@@ -72,6 +72,7 @@ typedef struct Case {
 } Case;
 
 #define A(text) "{\"a\":{" text "}}"
+#define I32(text) A("\"dtype\":\"I32\"," text)
 // clang-format off
 static const Case cases[] = {
     { "{}", 0, NULL },
@@ -106,20 +107,24 @@ static const Case cases[] = {
     { A("\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,-4]"), 4, "data_offsets[1] is -4" },
     { A("\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]"), 4, "data_offsets[1] is 0" },
     { A("\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4.0]"), 4, "data_offsets[1] is 4" },
-    { A("\"dtype\":\"I32\",\"shape\":[2,2],\"data_offsets\":[0,4]"), 4, "has 4 bytes|[2, 2] of I32 takes 16" },
-    { A("\"dtype\":\"I32\",\"shape\":[2,18446744073709551614],\"data_offsets\":[0,16]"), 16, "18446744073709551614" },
-    { A("\"dtype\":\"I32\",\"shape\":[2,9223372036854775807],\"data_offsets\":[0,16]"), 16, "9223372036854775807" },
-    { A("\"dtype\":\"F64\",\"shape\":[4611686018427387904],\"data_offsets\":[0,16]"), 16, "more than 2^63 bits" },
+    { I32("\"shape\":[2,2],\"data_offsets\":[0,4]"), 4, "has 4 bytes|[2, 2] of I32 takes 16" },
+    { I32("\"shape\":[2,18446744073709551614],\"data_offsets\":[0,16]"), 16, "18446744073709551614" },
+    { I32("\"shape\":[2,9223372036854775807],\"data_offsets\":[0,16]"), 16, "9223372036854775807" },
+    { A("\"dtype\":\"F64\",\"shape\":[4611686018427387904],\"data_offsets\":[0,16]"), 16,
+      "more than 2^63 bits" },
     { A("\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]"), 1, "12 bits|no whole bytes" },
     { A("\"dtype\":\"I8\",\"shape\":[4],\"data_offsets\":[1,5]"), 5, "begins at byte 1|ends at 0" },
     { A("\"dtype\":\"I8\",\"shape\":[4],\"data_offsets\":[0,4]"), 12, "take 4 bytes, but 12 follow" },
     { A("\"dtype\":\"I8\",\"shape\":[4],\"data_offsets\":[0,4]"), 2, "take 4 bytes, but 2 follow" },
     { "{\"a\":{\"dtype\":\"I8\",\"shape\":[4],\"data_offsets\":[0,4]},"
-      "\"b\":{\"dtype\":\"I8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "begins at byte 0|ends at 4" },
+      "\"b\":{\"dtype\":\"I8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4,
+      "begins at byte 0|ends at 4" },
     { "{\"a\":{\"dtype\":\"I8\",\"shape\":[4],\"data_offsets\":[0,4]},"
-      "\"b\":{\"dtype\":\"I8\",\"shape\":[4],\"data_offsets\":[2,6]}}", 6, "tensor b begins at byte 2|ends at 4" },
+      "\"b\":{\"dtype\":\"I8\",\"shape\":[4],\"data_offsets\":[2,6]}}", 6,
+      "tensor b begins at byte 2|ends at 4" },
     { "{\"a\":{\"dtype\":\"I8\",\"shape\":[4],\"data_offsets\":[0,4]},"
-      "\"b\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[5,6]}}", 6, "tensor b begins at byte 5|ends at 4" },
+      "\"b\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[5,6]}}", 6,
+      "tensor b begins at byte 5|ends at 4" },
     { "{\"a\":{\"dtype\":\"I8\",\"shape\":[4],\"data_offsets\":[0,4]},"
       "\"a\":{\"dtype\":\"I8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "duplicate" },
 };
