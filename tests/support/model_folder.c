@@ -1,7 +1,9 @@
 /* model_folder.c - models in files for tests. */
+#define _DEFAULT_SOURCE
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include "models/files/model_files.h"
 #include "tests/support/model_folder.h"
 
 enum { ROOM = 256 }; /* tensors */
@@ -41,6 +43,22 @@ float *loaded_logits(const Loaded *l, const int32_t *tokens, int n)
     cr_assert(!tide_read(l->run, m->sample_logits, logits, tide_tensor_bytes(m->program, m->sample_logits)));
     free(window);
     return logits;
+}
+
+void folder_refused(Tide *t, const char *path, TideStatus wanted, const char *words)
+{
+    ModelConfig c;
+    Model *m = NULL;
+    char copy[256], *rest;
+    TideStatus status = model_files_config(t, path, &c);
+
+    if (!status) status = model_new(t, &c, &m);
+    if (!status) status = model_files_check(m, path);
+    cr_expect_eq(status, wanted, "%s: %d, %s", words, (int)status, tide_message(t));
+    snprintf(copy, sizeof copy, "%s", words);
+    for (char *w = strtok_r(copy, "|", &rest); w; w = strtok_r(NULL, "|", &rest))
+        cr_expect(strstr(tide_message(t), w), "'%s' is not in: %s", w, tide_message(t));
+    model_free(m);
 }
 
 /* ---- Contents ------------------------------------------------------------------------ */

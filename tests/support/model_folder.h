@@ -17,6 +17,10 @@ void   loaded_free(Loaded *l);
 /* The logits behind the last of n tokens, [vocab], owned by the caller. */
 float *loaded_logits(const Loaded *l, const int32_t *tokens, int n);
 
+/* Expect a folder to be refused with that status, as a configuration, as a model or for its weights, and a
+ * message that holds the words, which | separates. */
+void   folder_refused(Tide *t, const char *path, TideStatus wanted, const char *words);
+
 /* All tensors of a file in memory. */
 typedef struct Contents {
     TensorSpec *specs; /* [n], and room for more */

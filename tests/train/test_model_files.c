@@ -123,18 +123,7 @@ static void expect_load(const char *path, const float *logits, double tolerance)
 
 static void expect_refusal(const char *path, TideStatus wanted, const char *words)
 {
-    ModelConfig c;
-    Model *m = NULL;
-    char copy[256], *save_pointer;
-    TideStatus status = model_files_config(tide, path, &c);
-
-    if (!status) status = model_new(tide, &c, &m);
-    if (!status) status = model_files_check(m, path);
-    cr_expect_eq(status, wanted, "%s: %d, %s", words, (int)status, tide_message(tide));
-    snprintf(copy, sizeof copy, "%s", words);
-    for (char *w = strtok_r(copy, "|", &save_pointer); w; w = strtok_r(NULL, "|", &save_pointer))
-        cr_expect(strstr(tide_message(tide), w), "'%s' is not in: %s", w, tide_message(tide));
-    model_free(m);
+    folder_refused(tide, path, wanted, words);
 }
 
 /* ---- There and back ------------------------------------------------------------------ */
@@ -375,105 +364,7 @@ Test(model_files, an_untied_model_needs_its_head)
     contents_free(&f);
 }
 
-/* ---- config.json ---------------------------------------------------------------------------- */
-
-typedef struct ConfigCase {
-    const char *config, *words;
-} ConfigCase;
-
-// clang-format off
-static const ConfigCase refused[] = {
-    { "", "empty" },
-    { "[]", "must be an object" },
-    { "{}", "model_type" },
-    { "{\"model_type\":1}", "model_type is 1" },
-    { "{\"model_type\":\"bert\"}", "bert|gpt2" },
-    { "{\"model_type\":\"gpt2\",\"model_type\":\"gpt2\"}", "duplicate" },
-    { "{\"model_type\":\"gpt2\",\"activation_function\":\"relu\"}", "relu|gelu_new" },
-    { "{\"model_type\":\"gpt2\",\"n_layer\":0}", "n_layer is 0" },
-    { "{\"model_type\":\"gpt2\",\"n_layer\":-3}", "n_layer is -3" },
-    { "{\"model_type\":\"gpt2\",\"n_embd\":\"768\"}", "n_embd is \"768\"" },
-    { "{\"model_type\":\"gpt2\",\"n_embd\":1e3}", "n_embd is 1000" },
-    { "{\"model_type\":\"gpt2\",\"vocab_size\":4294967297}", "vocab_size is 4294967297" },
-    { "{\"model_type\":\"gpt2\",\"n_head\":7}", "768|7 heads" },
-    { "{\"model_type\":\"gpt2\",\"embd_pdrop\":0.2}", "embd_pdrop 0.2|resid_pdrop 0.1" },
-    { "{\"model_type\":\"gpt2\",\"attn_pdrop\":1.5}", "attn_pdrop is 1.5" },
-    { "{\"model_type\":\"gpt2\",\"layer_norm_epsilon\":1e-6}", "layer_norm_epsilon 1e-06" },
-    { "{\"model_type\":\"gpt2\",\"scale_attn_weights\":false}", "scale_attn_weights is false" },
-    { "{\"model_type\":\"gpt2\",\"scale_attn_by_inverse_layer_idx\":true}",
-      "scale_attn_by_inverse_layer_idx is true" },
-    { "{\"model_type\":\"gpt2\",\"add_cross_attention\":true}", "add_cross_attention is true" },
-    { "{\"model_type\":\"gpt2\",\"tie_word_embeddings\":\"no\"}", "tie_word_embeddings is \"no\"" },
-    { "{\"model_type\":\"gpt2\",\"quantization_config\":{}}", "quantization_config" },
-};
-// clang-format on
-
-Test(model_files, a_config_that_cannot_be_built_is_refused_by_its_key)
-{
-    free(save(&(ModelConfig){ .family = "gpt",
-                              .layers = 1,
-                              .width = 8,
-                              .heads = 1,
-                              .vocab = 61,
-                              .seq = 8,
-                              .batch = 1,
-                              .beta1 = 0.9f,
-                              .beta2 = 0.95f,
-                              .eps = 1e-8f },
-              in_dir("m")));
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        TideStatus wanted = strstr(refused[i].words, "7 heads") ? TIDE_BAD_GRAPH : TIDE_BAD_FILE;
-        text_write(in_dir("m/config.json"), refused[i].config);
-        expect_refusal(in_dir("m"), wanted, refused[i].words);
-    }
-    unlink(in_dir("m/config.json"));
-    expect_refusal(in_dir("m"), TIDE_IO, "config.json");
-}
-
-/* Only that nothing else happens than a refusal or another configuration. */
-Test(model_files, a_flipped_bit_of_a_config_leads_nowhere)
-{
-    char text[1024];
-    ModelConfig c = small();
-
-    free(save(&c, in_dir("m")));
-    FILE *f = fopen(in_dir("m/config.json"), "r");
-    cr_assert(f);
-    size_t n = fread(text, 1, sizeof text - 1, f);
-    text[n] = 0;
-    fclose(f);
-    for (size_t i = 0; i < 8 * n; i++) {
-        text[i / 8] ^= (char)(1 << i % 8);
-        text_write(in_dir("m/config.json"), text);
-        TideStatus status = model_files_config(tide, in_dir("m"), &c);
-        cr_assert(status == TIDE_OK || status == TIDE_BAD_FILE);
-        cr_assert(status || (c.layers >= 1 && c.width >= 1 && c.vocab >= 1 && c.dropout <= 1));
-        text[i / 8] ^= (char)(1 << i % 8);
-    }
-}
-
-Test(model_files, what_a_config_leaves_out_is_gpt2)
-{
-    free(save(&(ModelConfig){ .family = "gpt",
-                              .layers = 1,
-                              .width = 8,
-                              .heads = 1,
-                              .vocab = 61,
-                              .seq = 8,
-                              .batch = 1,
-                              .beta1 = 0.9f,
-                              .beta2 = 0.95f,
-                              .eps = 1e-8f },
-              in_dir("m")));
-    text_write(in_dir("m/config.json"), "{\"model_type\":\"gpt2\",\"n_inner\":null,\"hidden_act\":\"relu\","
-                                        "\"intermediate_size\":37,\"n_ctx\":7}");
-    ModelConfig c = config_of(in_dir("m"));
-    cr_expect(c.vocab == 50257 && c.positions == 1024 && c.seq == 1024 && c.width == 768 && c.layers == 12);
-    cr_expect(c.heads == 12 && c.inner == 0 && !c.gelu_erf && !c.untied && !c.no_bias);
-    cr_expect(c.dropout == 0.1f && c.attn_dropout == 0.1f);
-    cr_expect_str_eq(c.family, "gpt");
-    cr_expect_str_eq(c.name, "m");
-}
+/* ---- What cannot be said ------------------------------------------------------------------- */
 
 Test(model_files, only_what_transformers_can_read_is_saved)
 {
