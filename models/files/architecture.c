@@ -4,7 +4,7 @@
 #include "models/files/architecture.h"
 #include "runtime/base.h"
 
-static const Architecture *const architectures[] = { &architecture_gpt2 };
+static const Architecture *const architectures[] = { &architecture_gpt2, &architecture_llama };
 enum { N_ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
 const Architecture *architecture_by_type(const char *model_type)
@@ -32,8 +32,7 @@ const char *architecture_types(void)
     return list;
 }
 
-/* False: absent or null. */
-static bool is_given(const JsonAt *config, const char *key, JsonAt *at)
+bool config_has(const JsonAt *config, const char *key, JsonAt *at)
 {
     const json_t *value = json_object_get(config->value, key);
 
@@ -46,7 +45,7 @@ TideStatus config_int(const JsonAt *config, const char *key, int most, int *out)
     JsonAt at;
     int64_t n = 0;
 
-    if (!is_given(config, key, &at)) return TIDE_OK;
+    if (!config_has(config, key, &at)) return TIDE_OK;
     TRY(read_int(&at, 1, most, &n));
     *out = (int)n;
     return TIDE_OK;
@@ -56,14 +55,14 @@ TideStatus config_real(const JsonAt *config, const char *key, double most, doubl
 {
     JsonAt at;
 
-    return is_given(config, key, &at) ? read_real(&at, 0, most, out) : TIDE_OK;
+    return config_has(config, key, &at) ? read_real(&at, 0, most, out) : TIDE_OK;
 }
 
 TideStatus config_flag(const JsonAt *config, const char *key, bool *out)
 {
     JsonAt at;
 
-    return is_given(config, key, &at) ? read_flag(&at, out) : TIDE_OK;
+    return config_has(config, key, &at) ? read_flag(&at, out) : TIDE_OK;
 }
 
 TideStatus config_demand(const JsonAt *config, const char *key, bool needed)
@@ -73,7 +72,7 @@ TideStatus config_demand(const JsonAt *config, const char *key, bool needed)
 
     TRY(config_flag(config, key, &is));
     if (is == needed) return TIDE_OK;
-    is_given(config, key, &at);
+    config_has(config, key, &at);
     return read_refuse(&at, "is %s; a model of that kind is not supported", is ? "true" : "false");
 }
 

@@ -28,17 +28,20 @@ typedef struct Architecture {
     int        (*pieces)(const ModelConfig *c, const char *parameter, int64_t rows, Piece out[MOST_PIECES]);
 } Architecture;
 
-extern const Architecture architecture_gpt2;
+extern const Architecture architecture_gpt2, architecture_llama;
 /* NULL: there is none for that model_type, or for that family. */
 const Architecture *architecture_by_type(const char *model_type);
 const Architecture *architecture_by_family(const char *family);
 /* "gpt2, llama", for messages. */
 const char *architecture_types(void);
 
-/* Keys that may be absent or null; *out then stays what it is. Numbers from 1, or reals from 0. */
+/* Keys that may be absent or null; *out then stays what it is. Numbers from 1, or reals from 0. The object
+ * may be one inside the configuration. */
 TideStatus config_int(const JsonAt *config, const char *key, int most, int *out);
 TideStatus config_real(const JsonAt *config, const char *key, double most, double *out);
 TideStatus config_flag(const JsonAt *config, const char *key, bool *out);
+/* The member of that name; false: absent or null. */
+bool       config_has(const JsonAt *config, const char *key, JsonAt *at);
 /* Set a rate that the configuration holds as a float: 0.1, not 0.10000000149. */
 void       config_write_rate(json_t *config, const char *key, float rate);
 /* Refuse a flag that is not as what is built here needs it. */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "models/files/architecture.h"
+#include "models/files/llama2c.h"
 #include "models/files/model_files.h"
 #include "runtime/base.h"
 
@@ -79,11 +80,31 @@ static TideStatus read_folder(Tide *t, const char *path, ModelConfig *c)
     return status;
 }
 
+/* What the header does not say is fixed in run.c. */
+static TideStatus read_llama2c(Tide *t, const char *path, ModelConfig *c)
+{
+    Llama2c h;
+
+    TRY(llama2c_header(t, path, &h));
+    snprintf(c->family, sizeof c->family, "llama");
+    c->layers = h.layers;
+    c->width = h.dim;
+    c->heads = h.heads;
+    c->kv_heads = h.kv_heads;
+    c->vocab = h.vocab;
+    c->inner = h.hidden;
+    c->seq = c->positions = h.seq;
+    c->untied = !h.shared;
+    c->no_bias = true;
+    c->norm_eps = 1e-5;
+    c->rope = (Rope){ .theta = 10000 };
+    return TIDE_OK;
+}
+
 TideStatus model_files_config(Tide *t, const char *path, ModelConfig *out)
 {
     *out = defaults();
     take_name(path, out);
     if (is_folder(path)) return read_folder(t, path, out);
-    return tide_fail(t, TIDE_BAD_FILE, "%s: checkpoints of llama2.c hold a Llama, which cannot be built here",
-                     path);
+    return read_llama2c(t, path, out);
 }

@@ -56,6 +56,8 @@ typedef struct ConfigCase {
     const char *config, *words;
 } ConfigCase;
 
+#define LLAMA "{\"model_type\":\"llama\","
+
 // clang-format off
 static const ConfigCase refused[] = {
     { "", "empty" },
@@ -79,6 +81,17 @@ static const ConfigCase refused[] = {
       "scale_attn_by_inverse_layer_idx is true" },
     { "{\"model_type\":\"gpt2\",\"add_cross_attention\":true}", "add_cross_attention is true" },
     { "{\"model_type\":\"gpt2\",\"tie_word_embeddings\":\"no\"}", "tie_word_embeddings is \"no\"" },
+    { LLAMA "\"hidden_act\":\"gelu\"}", "hidden_act is \"gelu\"" },
+    { LLAMA "\"partial_rotary_factor\":0.5}", "partial_rotary_factor 0.5" },
+    { LLAMA "\"rope_theta\":0}", "rope_theta 0" },
+    { LLAMA "\"rope_scaling\":3}", "rope_scaling must be an object" },
+    { LLAMA "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2}}", "rope_scaling.type is \"yarn\"|llama3" },
+    { LLAMA "\"rope_scaling\":{\"type\":\"linear\"}}", "factor" },
+    { LLAMA "\"rope_parameters\":{\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4,"
+            "\"high_freq_factor\":1}}", "low_freq_factor 4|high_freq_factor 1" },
+    { LLAMA "\"rope_parameters\":{\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1,"
+            "\"high_freq_factor\":4}}", "original_max_position_embeddings" },
+    { LLAMA "\"num_key_value_heads\":0}", "num_key_value_heads is 0" },
     { "{\"model_type\":\"gpt2\",\"quantization_config\":{}}", "quantization_config" },
 };
 // clang-format on
@@ -129,4 +142,48 @@ Test(model_config, what_a_config_leaves_out_is_gpt2)
     cr_expect(c.dropout == 0.1f && c.attn_dropout == 0.1f);
     cr_expect_str_eq(c.family, "gpt");
     cr_expect_str_eq(c.name, "m");
+}
+
+static ModelConfig config_of(const char *text)
+{
+    ModelConfig c;
+
+    mkdir(in_dir("m"), 0777);
+    text_write(in_dir("m/config.json"), text);
+    cr_assert(!model_files_config(tide, in_dir("m"), &c), "%s: %s", text, tide_message(tide));
+    return c;
+}
+
+Test(model_config, what_a_config_leaves_out_is_llama)
+{
+    ModelConfig c =
+        config_of(LLAMA "\"num_key_value_heads\":null,\"rope_scaling\":null,\"eos_token_id\":[1,2]}");
+
+    cr_expect(c.vocab == 32000 && c.width == 4096 && c.inner == 11008 && c.layers == 32 && c.heads == 32);
+    cr_expect(c.kv_heads == 32 && c.seq == 2048 && c.positions == 2048 && c.head_dim == 0);
+    cr_expect(c.norm_eps == 1e-6 && c.rope.theta == 10000 && c.rope.scheme == ROPE_PLAIN);
+    cr_expect(c.untied && !c.attention_bias && !c.mlp_bias && c.attn_dropout == 0);
+    cr_expect_str_eq(c.family, "llama");
+}
+
+Test(model_config, rotary_positions_are_read_from_old_and_new_keys)
+{
+    ModelConfig a =
+        config_of(LLAMA "\"rope_theta\":500000,\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,"
+                        "\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+                        "\"original_max_position_embeddings\":8192}}");
+    ModelConfig b =
+        config_of(LLAMA "\"rope_parameters\":{\"rope_theta\":5e5,\"rope_type\":\"llama3\",\"factor\":8.0,"
+                        "\"low_freq_factor\":1,\"high_freq_factor\":4,"
+                        "\"original_max_position_embeddings\":8192}}");
+    ModelConfig c = config_of(LLAMA "\"rope_scaling\":{\"type\":\"linear\",\"factor\":2.5}}");
+    ModelConfig d = config_of(LLAMA "\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}");
+
+    cr_expect(a.rope.theta == 500000 && a.rope.scheme == ROPE_LLAMA3 && a.rope.factor == 8);
+    cr_expect(a.rope.low == 1 && a.rope.high == 4 && a.rope.original == 8192);
+    cr_expect(b.rope.theta == a.rope.theta && b.rope.scheme == a.rope.scheme &&
+              b.rope.factor == a.rope.factor);
+    cr_expect(b.rope.low == a.rope.low && b.rope.high == a.rope.high && b.rope.original == a.rope.original);
+    cr_expect(c.rope.theta == 10000 && c.rope.scheme == ROPE_LINEAR && c.rope.factor == 2.5);
+    cr_expect(d.rope.scheme == ROPE_PLAIN);
 }
