@@ -25,12 +25,13 @@ static void choose_budgets(const Session *s, TideBudget *budgets, int n)
 
 static CurvePoint point_of(const Session *s, size_t arena, const TidePlan *plan)
 {
-    CurvePoint p = { .budget = s->fixed_bytes + arena, .seconds = NAN };
+    CurvePoint p = { .budget = s->fixed_bytes + arena, .seconds = NAN, .bound = NAN };
     TidePlanStats stats;
 
     if (!plan) return p;
     stats = tide_plan_stats(plan);
     p.seconds = plan_step_seconds(s, plan);
+    if (stats.bound_seconds > 0) p.bound = plan_step_bound(s, plan, stats.bound_seconds);
     p.host_bytes = stats.host_bytes;
     memcpy(p.fate, stats.fate, sizeof p.fate);
     return p;
@@ -108,8 +109,8 @@ void curve_print(const Curve *c, FILE *to)
 {
     char budget[BYTES_TEXT], host[BYTES_TEXT];
 
-    fprintf(to, "%14s %14s %9s %14s %6s %6s %6s %12s\n", "budget", "step", "over best", "s/GiB more", "kept",
-            "again", "away", "host");
+    fprintf(to, "%14s %14s %14s %9s %14s %6s %6s %6s %12s\n", "budget", "step", "bound", "over best",
+            "s/GiB more", "kept", "again", "away", "host");
     for (int i = 0; i < c->n; i++) {
         const CurvePoint *p = &c->points[i];
         double best = c->points[c->n - 1].seconds;
@@ -118,8 +119,8 @@ void curve_print(const Curve *c, FILE *to)
             fprintf(to, "%14s\n", "no plan");
             continue;
         }
-        fprintf(to, "%11.3f ms %8.2f%% %14.5f %6d %6d %6d %12s%s\n", p->seconds * 1e3,
-                (p->seconds / best - 1) * 100, p->saving, p->fate[TIDE_KEEP].tensors,
+        fprintf(to, "%11.3f ms %11.3f ms %8.2f%% %14.5f %6d %6d %6d %12s%s\n", p->seconds * 1e3,
+                p->bound * 1e3, (p->seconds / best - 1) * 100, p->saving, p->fate[TIDE_KEEP].tensors,
                 p->fate[TIDE_RECOMPUTE].tensors, p->fate[TIDE_OFFLOAD].tensors,
                 bytes_text(p->host_bytes, host), i == c->knee ? "  <- knee" : "");
     }
@@ -127,11 +128,11 @@ void curve_print(const Curve *c, FILE *to)
 
 static json_t *point_json(const CurvePoint *p)
 {
-    return json_pack("{s:I, s:o, s:o, s:I, s:i, s:i, s:i}", "budget_bytes", (json_int_t)p->budget,
-                     "step_seconds", json_number(p->seconds), "seconds_per_gib", json_number(p->saving),
-                     "host_bytes", (json_int_t)p->host_bytes, "kept", p->fate[TIDE_KEEP].tensors,
-                     "recomputed", p->fate[TIDE_RECOMPUTE].tensors, "offloaded",
-                     p->fate[TIDE_OFFLOAD].tensors);
+    return json_pack("{s:I, s:o, s:o, s:o, s:I, s:i, s:i, s:i}", "budget_bytes", (json_int_t)p->budget,
+                     "step_seconds", json_number(p->seconds), "bound_seconds", json_number(p->bound),
+                     "seconds_per_gib", json_number(p->saving), "host_bytes", (json_int_t)p->host_bytes,
+                     "kept", p->fate[TIDE_KEEP].tensors, "recomputed", p->fate[TIDE_RECOMPUTE].tensors,
+                     "offloaded", p->fate[TIDE_OFFLOAD].tensors);
 }
 
 json_t *curve_json(const Curve *c)
@@ -147,11 +148,15 @@ int curve_save(const Session *s, const Curve *c, const char *path)
     FILE *to = fopen(path, "w");
 
     if (to)
-        fputs("budget_bytes,step_seconds,seconds_per_gib,host_bytes,kept,recomputed,offloaded,knee\n", to);
+        fputs("budget_bytes,step_seconds,bound_seconds,seconds_per_gib,host_bytes,kept,recomputed,offloaded,"
+              "knee\n",
+              to);
     for (int i = 0; to && i < c->n; i++) {
         const CurvePoint *p = &c->points[i];
         fprintf(to, "%zu,", p->budget);
         if (isfinite(p->seconds)) fprintf(to, "%.9g", p->seconds);
+        fputs(",", to);
+        if (isfinite(p->bound)) fprintf(to, "%.9g", p->bound);
         fprintf(to, ",%.9g,%zu,%d,%d,%d,%d\n", p->saving, p->host_bytes, p->fate[TIDE_KEEP].tensors,
                 p->fate[TIDE_RECOMPUTE].tensors, p->fate[TIDE_OFFLOAD].tensors, i == c->knee);
     }

@@ -8,6 +8,7 @@
 typedef struct CurvePoint {
     size_t budget; /* of the process */
     double seconds; /* of a step; NaN: no plan */
+    double bound;   /* no step takes less; NaN: not known */
     double saving;  /* seconds of a step that one more GiB saves, up to the next point */
     size_t host_bytes;
     TideTally fate[TIDE_FATE_COUNT];

@@ -15,6 +15,11 @@ double plan_step_seconds(const Session *s, const TidePlan *plan)
     return session_accum(s) * tide_plan_stats(plan).seconds + update_seconds(s, plan);
 }
 
+double plan_step_bound(const Session *s, const TidePlan *plan, double micro)
+{
+    return plan_step_seconds(s, plan) - session_accum(s) * (tide_plan_stats(plan).seconds - micro);
+}
+
 double step_seconds(const Session *s)
 {
     return plan_step_seconds(s, s->plan);
@@ -50,10 +55,9 @@ static void add_bytes(const Session *s, json_t *j)
     json_object_set_new(j, "least_bound_bytes", json_bytes(fixed + s->stats.least_bound_bytes));
 }
 
-/* What is proven for a micro-step, as for the step; the update has no choice. */
 static double step_bound(const Session *s, double micro)
 {
-    return step_seconds(s) - s->model->config.accum * (s->stats.seconds - micro);
+    return plan_step_bound(s, s->plan, micro);
 }
 
 /* null, as everywhere in this program, means "not known". */

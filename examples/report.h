@@ -9,6 +9,8 @@
  * micro-step. */
 double step_seconds(const Session *s);
 double plan_step_seconds(const Session *s, const TidePlan *plan);
+/* What is proven for a micro-step, as for the step; the update has no choice. */
+double plan_step_bound(const Session *s, const TidePlan *plan, double micro);
 double keep_step_seconds(const Session *s);
 
 /* Everything that `tide plan --json` says. A new reference. */

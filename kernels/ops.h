@@ -40,8 +40,9 @@ typedef struct TideRows { int64_t count, x_first, y_first; } TideRows;
 typedef struct TideAttention {
     int     heads, kv_heads, head_dim;
     float   dropout;
-    int64_t site;
-    int64_t first, count;
+    int64_t count;
+    int64_t site; /* what stands before it changes how long attention takes */
+    int64_t first;
 } TideAttention;
 
 /* Cross entropy over the first `vocab` columns of logits (the rest is padding); a target of

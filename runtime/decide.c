@@ -54,7 +54,7 @@ static void try_fates(GraphWork *w, const Solution *s, int t, double seconds, De
         d->seconds[fate] = fate == (int)chosen ? seconds : -1;
         if (fate == (int)chosen || !may_have(w->facts, t, (TideFate)fate)) continue;
         s->fates[t] = (TideFate)fate;
-        d->seconds[fate] = evaluate(w->evaluator, s->fates, s->live_limit).seconds;
+        d->seconds[fate] = evaluate_again(w->evaluator, s->fates, s->live_limit).seconds;
     }
     s->fates[t] = chosen;
 }
@@ -78,7 +78,7 @@ TideStatus planner_write_decisions(Planner *pl, const Solution *s, TidePlan *pla
     GraphWork *w = &pl->work[0];
     const Schedule *schedule = w->evaluator->schedule;
     int *position = pool_new(&pl->pool, (size_t)w->problem->n_nodes, sizeof *position);
-    double seconds = evaluate(w->evaluator, s->fates, s->live_limit).seconds;
+    double seconds = evaluate_again(w->evaluator, s->fates, s->live_limit).seconds;
 
     plan->decisions = calloc((size_t)w->facts->n_choices + 1, sizeof *plan->decisions);
     if (!plan->decisions || !position) return no_memory(pl);
@@ -118,12 +118,12 @@ static void note_flips(const Solution *s, size_t budget, const int *choice, Tide
     }
 }
 
-enum { FLIP_STEPS = 4 };
+enum { FLIP_STEPS = 2 };
 
 /* Budgets around the plan's own, ascending, close to it where the answer matters most. Returns how many. */
 static int flip_budgets(const Planner *pl, size_t here, size_t *budgets)
 {
-    static const int parts[FLIP_STEPS] = { 16, 8, 4, 2 };
+    static const int parts[FLIP_STEPS] = { 10, 3 };
     size_t least = pl->least.height > pl->others ? pl->least.height : pl->others;
     size_t most = pl->keep.height > pl->others ? pl->keep.height : pl->others;
     int n = 0;

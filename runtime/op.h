@@ -51,7 +51,6 @@ typedef struct Node {
 /* Facts about an op that the planner may rely on. */
 enum {
     OP_ONCE = 1,         /* never repeated: updates of parameters and states       */
-    OP_TIME_BY_ATTR = 2, /* the first 8 bytes of its attributes change how long it takes */
 };
 
 /* The meaning of an op, the same for every backend. One const instance per op
@@ -61,6 +60,7 @@ struct OpDesc {
     int         id;       /* row in every backend's kernel table                     */
     int         n_out;
     unsigned    facts;
+    int         timed_bytes; /* so many leading bytes of its attributes change how long it takes */
     int         in_place; /* 1 + the input whose memory out[0] may take when that input
                            * dies here (the kernel must allow it); 0: none            */
 
@@ -76,6 +76,9 @@ struct OpDesc {
 
     /* Floating-point operations of one run; NULL: one per output element. */
     double (*flops)(const Node *n, const Tensor *const *in, const Tensor *const *out);
+
+    /* Bytes that one run reads and writes at least; NULL: those of all inputs and outputs. */
+    double (*bytes)(const Node *n, const Tensor *const *in, const Tensor *const *out);
 };
 
 typedef struct NodeSpec {

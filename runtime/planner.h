@@ -16,7 +16,6 @@ typedef struct Solution {
     size_t    enough;     /* given to layout_place()          */
     size_t    live;       /* most live bytes of the first graph */
     size_t    height;     /* of the first graph               */
-    size_t    first_excess; /* of the height over the budget, before limits were lowered */
     size_t    host_bytes; /* for its offloaded tensors        */
     double    seconds;    /* of its section as emitted        */
     bool      found;

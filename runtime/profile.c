@@ -44,10 +44,10 @@ static void add_tensor(char *text, size_t size, const Tensor *t)
     if (t && n < size) snprintf(text + n, size - n, "]");
 }
 
-/* Nodes of one key take equally long. An op whose time depends on its attributes says so. */
+/* Nodes of one key take equally long: what counts of the attributes is part of it. */
 char *profile_key(const Node *n, const Tensor *const *in, const Tensor *const *out)
 {
-    size_t size = 64 + 64 * (size_t)(n->n_in + n->n_out);
+    size_t size = 64 + 2 * OP_ATTR_BYTES + 64 * (size_t)(n->n_in + n->n_out);
     char *key = calloc(size, 1);
 
     if (!key) return NULL;
@@ -55,9 +55,8 @@ char *profile_key(const Node *n, const Tensor *const *in, const Tensor *const *o
     for (int i = 0; i < n->n_in; i++) add_tensor(key, size, in[i]);
     snprintf(key + strlen(key), size - strlen(key), " >");
     for (int i = 0; i < n->n_out; i++) add_tensor(key, size, out[i]);
-    if (n->op->facts & OP_TIME_BY_ATTR)
-        for (size_t i = 0; i < 8; i++)
-            snprintf(key + strlen(key), size - strlen(key), "%s%02x", i ? "" : " #", n->attr.bytes[i]);
+    for (int i = 0; i < n->op->timed_bytes; i++)
+        snprintf(key + strlen(key), size - strlen(key), "%s%02x", i ? "" : " #", n->attr.bytes[i]);
     return key;
 }
 
@@ -65,6 +64,7 @@ double infos_bytes(const Node *n, const Tensor *const *in, const Tensor *const *
 {
     double bytes = 0;
 
+    if (n->op->bytes) return n->op->bytes(n, in, out);
     for (int i = 0; i < n->n_in; i++)
         if (in[i]) bytes += (double)in[i]->bytes;
     for (int i = 0; i < n->n_out; i++)

@@ -71,7 +71,7 @@ static size_t scratch(const Device *d, const Node *n, const Tensor *const *in, c
     const Entry *e = found >= 0 ? &d->profile->entries[found]
                      : key      ? profile_nearest(d->profile, &like)
                                 : NULL;
-    double more = e && found < 0 ? like.bytes / e->bytes : 1;
+    double more = e && found < 0 ? (e->flops > 0 ? like.flops / e->flops : like.bytes / e->bytes) : 1;
     free(key);
     return e ? (size_t)((double)e->scratch_bytes * (more > 1 ? more : 1)) : 0;
 }

@@ -4,11 +4,23 @@
 #include "runtime/base.h"
 #include "runtime/search_steps.h"
 
+static const double near_bound = 0.01; /* of what needs no other start */
+
 /* ---- What is best -------------------------------------------------------- */
 
+/* Bytes above the host limit count at every node, as bytes of the device do that are above theirs
+ * throughout. */
 static void count_host_bytes(const Search *s, Score *score)
 {
-    if (score->host_bytes > s->q->host_limit) score->excess += (double)(score->host_bytes - s->q->host_limit);
+    if (score->host_bytes > s->q->host_limit)
+        score->excess += (double)(score->host_bytes - s->q->host_limit) * s->f->n_order;
+}
+
+bool search_allows(const Search *s, int t, TideFate fate)
+{
+    bool too_large = fate == TIDE_OFFLOAD && s->p->tensors[t].bytes > s->q->host_limit;
+
+    return fate_is_allowed(s->f, t, fate) && (!too_large || s->p->tensors[t].forced == fate);
 }
 
 Score search_score(Search *s)
@@ -96,21 +108,36 @@ static void start_from(Search *s, const TideFate *fates)
     memcpy(s->fates, fates, (size_t)s->p->n_tensors * sizeof *s->fates);
 }
 
-/* Shed from the given fates at several prices of the copy lanes: what is hidden is not free, as others
- * may need the lane more. Then from the best mixture, if that does not fit. */
+bool search_is_good(const Search *s)
+{
+    return s->best_score.excess <= 0 && s->best_score.seconds <= s->bound_seconds * (1 + near_bound);
+}
+
+/* Small changes from the start in s->fates, which has its share of the evaluations. */
+static void improve(Search *s, int share)
+{
+    if (!s->q->effort) return;
+    s->until = s->e->evaluations + s->q->effort / share;
+    search_locally(s);
+}
+
+/* From the best mixture of ways; where that comes not near the bound, also from the given fates, shed at
+ * several prices of the copy lanes: what is hidden is not free, as others may need the lane more. */
 static void search_starts(Search *s, const TideFate *given)
 {
-    static const double prices[] = { 0.1, 1 };
-    size_t n_prices = s->q->effort ? sizeof prices / sizeof *prices : 1;
+    static const double prices[] = { 0.1, 1, 1e3 };
+    int n_prices = s->q->effort ? sizeof prices / sizeof *prices : 1;
 
-    if (s->q->effort) search_mixtures(s);
-    if (s->best_score.excess > 0 && s->q->effort) {
+    if (s->q->effort) {
+        search_mixtures(s);
         start_from(s, s->best);
-        search_shed(s, prices[0]);
+        if (s->best_score.excess > 0) search_shed(s, prices[0]);
+        improve(s, 1);
     }
-    for (size_t i = 0; i < n_prices && s->best_score.excess > 0; i++) {
+    for (int i = 0; i < n_prices && !search_is_good(s); i++) {
         start_from(s, given);
         search_shed(s, prices[i]);
+        improve(s, n_prices);
     }
 }
 
@@ -131,8 +158,6 @@ void search_fates(const Question *q, TideFate *fates)
             search_all(&s);
         } else {
             search_starts(&s, given);
-            s.until = s.e->evaluations + q->effort;
-            if (q->effort) search_locally(&s);
         }
         memcpy(fates, s.best, n * sizeof *fates);
     }

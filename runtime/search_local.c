@@ -4,7 +4,6 @@
  *     one layer       the fates of another layer like it
  *     two layers      exchange their fates
  *     two tensors     one is kept in the bytes of another */
-#include <string.h>
 #include "runtime/base.h"
 #include "runtime/search_steps.h"
 
@@ -43,7 +42,7 @@ static bool apply(Local *l)
     for (int i = 0; i < l->n_changes; i++) {
         Change *c = &l->changes[i];
         TideFate before = l->fates[c->tensor];
-        allowed = allowed && fate_is_allowed(l->f, c->tensor, c->fate);
+        allowed = allowed && search_allows(l->s, c->tensor, c->fate);
         l->fates[c->tensor] = c->fate;
         c->fate = before;
     }
@@ -156,10 +155,14 @@ static bool swap_tensors(Local *l)
 
 void search_locally(Search *s)
 {
-    Local l = { .s = s, .f = s->f, .fates = s->fates, .now = s->best_score };
+    Local l = {
+        .s = s,
+        .f = s->f,
+        .fates = s->fates,
+    };
 
     l.changes = pool_new(&l.pool, 2 * (size_t)s->f->n_choices, sizeof *l.changes);
-    memcpy(s->fates, s->best, (size_t)s->p->n_tensors * sizeof *s->fates);
+    l.now = search_score(s);
     for (bool better = l.changes != NULL; better && !is_over(&l);) {
         better = copy_layers(&l);
         better |= change_tensors(&l);

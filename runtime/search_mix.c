@@ -88,7 +88,7 @@ static void arrange(const Search *s, const Mixture *m, Arrangement how, TideFate
         given[way] += part;
         for (int i = s->first_choice[l]; i < s->first_choice[l + 1]; i++) {
             int t = s->f->choices[i];
-            bool allowed = fate_is_allowed(s->f, t, m->fates[way][t]);
+            bool allowed = search_allows(s, t, m->fates[way][t]);
             fates[t] = allowed ? m->fates[way][t] : fate_by_default(s->f, t);
         }
     }
@@ -140,16 +140,28 @@ static void try_arrangement(Search *s, Pricing *p, CutSet set, Arrangement how)
     }
 }
 
+/* All arrangements of the best mixtures through this cut that offload at most so many bytes. */
+static void try_cut(Search *s, const CutSet *set, size_t host_limit)
+{
+    Pricing *p;
+
+    if (pricing_new(s->f, set, host_limit, least_seconds(s->f), &p)) return;
+    for (int how = 0; how < ARRANGEMENT_COUNT; how++) try_arrangement(s, p, *set, (Arrangement)how);
+    pricing_free(p);
+}
+
 void search_mixtures(Search *s)
 {
+    static const double shares[] = { 0, 0.25, 0.5 }; /* of the bytes that would be offloaded */
     TimeBound bound;
-    Pricing *p;
 
     if (bound_seconds(s->f, ANY_SCHEDULE, s->q->limit, s->q->host_limit, &bound)) return;
     if (bound.set.n_cuts == 0 || isinf(bound.seconds)) return;
+    s->bound_seconds = bound.seconds;
     CutSet set = bound.set;
     set.n_cuts = 1;
-    if (pricing_new(s->f, &set, s->q->host_limit, least_seconds(s->f), &p)) return;
-    for (int how = 0; how < ARRANGEMENT_COUNT; how++) try_arrangement(s, p, set, (Arrangement)how);
-    pricing_free(p);
+    try_cut(s, &set, s->q->host_limit);
+    double bytes = (double)s->best_score.host_bytes;
+    for (size_t i = 0; i < sizeof shares / sizeof *shares && !search_is_good(s); i++)
+        try_cut(s, &set, (size_t)(shares[i] * bytes));
 }

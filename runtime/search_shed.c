@@ -127,7 +127,7 @@ static Move cheapest_move(Shed *s)
         int t = s->f->choices[i];
         if (!matters_at(s, t, s->now.peak_at)) continue;
         for (TideFate fate = TIDE_RECOMPUTE; fate <= TIDE_OFFLOAD; fate++) {
-            if (fate == s->fates[t] || !fate_is_allowed(s->f, t, fate) || s->banned[t] & 1 << fate) continue;
+            if (fate == s->fates[t] || !search_allows(s->s, t, fate) || s->banned[t] & 1 << fate) continue;
             double cost = cost_of(s, t, fate) / (double)s->p->tensors[t].bytes;
             if (cost >= least) continue;
             least = cost;

@@ -18,6 +18,7 @@ typedef struct Search {
     TideFate *fates;        /* [n_tensors]: what is tried                                      */
     TideFate *best;         /* [n_tensors]: the best noted so far                              */
     Score     best_score;
+    double    bound_seconds; /* that no schedule beats; 0: not known                            */
     int      *layer;        /* [n_choices]: number of the outermost layer that makes the tensor */
     int       n_layers;
     int      *first_choice; /* [n_layers + 1]: of each layer; they stand in the order of layers */
@@ -27,6 +28,9 @@ typedef struct Search {
     Pool      pool;
 } Search;
 
+/* Is a fate allowed, and does the host hold the tensor if it is to be offloaded? */
+bool  search_allows(const Search *s, int t, TideFate fate);
+
 /* The exact score of s->fates. Bytes above the host limit count as excess. */
 Score search_score(Search *s);
 /* The same, or false if it surely is no better than this score. */
@@ -34,6 +38,9 @@ bool  search_score_if_better(Search *s, const Score *than, Score *score);
 bool  score_is_better(const Score *a, const Score *b);
 /* Remember s->fates, whose score this is, if nothing better is known. */
 void  search_note(Search *s, const Score *score);
+
+/* Does the best fit, and come so near the bound that no other start is needed? */
+bool  search_is_good(const Search *s);
 
 /* Try arrangements of the best mixture of ways, at less and less room until one fits. Notes what it tries. */
 void search_mixtures(Search *s);
@@ -47,7 +54,7 @@ bool  search_is_small(const Search *s, long most);
 /* Try them all. */
 void  search_all(Search *s);
 
-/* Improve s->best by small changes until none helps or s->until is reached. */
+/* Improve s->fates by small changes until none helps or s->until is reached. Notes the outcome. */
 void search_locally(Search *s);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base.h"
+#include "runtime/bound_time.h"
 #include "runtime/emit.h"
 #include "runtime/planner.h"
 
@@ -13,7 +14,8 @@ enum {
     EFFORT = 8000,       /* evaluations to polish one search                               */
     EFFORT_AGAIN = 2000, /* the same, at a lower limit                                    */
 };
-static const double costless = 1e-4; /* seconds that placing may cost, in sections */
+
+static const double near_bound = 0.01; /* of what needs no other search */
 
 static TideStatus no_memory(const Planner *pl)
 {
@@ -60,17 +62,30 @@ static TideStatus emitted_seconds(Planner *pl, double *seconds)
     return TIDE_OK;
 }
 
+static size_t excess_of(const Planner *pl, size_t height)
+{
+    return height > pl->device_limit ? height - pl->device_limit : 0;
+}
+
+/* The limit of live bytes to try after so many live bytes were placed at a height above the budget. */
+static size_t lower_limit(const Planner *pl, size_t live, size_t height)
+{
+    size_t excess = excess_of(pl, height);
+
+    return live > excess ? live - excess : 0;
+}
+
 /* Place s->fates such that they fit the budget; s->found says whether that was found. Else s->height is the
- * lowest height seen, 0 if live bytes alone are too many. Lower limits only move the moments of transfers. */
-static TideStatus fit(Planner *pl, Solution *s)
+ * lowest height seen, 0 if live bytes alone are too many. The first of so many rounds has this limit of live
+ * bytes; the lower ones of the others only move the moments of transfers. */
+static TideStatus fit(Planner *pl, Solution *s, size_t limit, int rounds)
 {
     GraphWork *w = &pl->work[0];
-    size_t limit = pl->device_limit;
 
     s->found = false;
-    s->height = s->first_excess = 0;
+    s->height = 0;
     s->enough = pl->device_limit;
-    for (int round = 0; round < TIGHTEN_ROUNDS && !s->found; round++) {
+    for (int round = 0; round < rounds && !s->found; round++) {
         Score score = evaluate(w->evaluator, s->fates, limit);
         if (score.excess > 0 || score.host_bytes > pl->host_limit) return TIDE_OK;
         s->live_limit = limit;
@@ -79,9 +94,8 @@ static TideStatus fit(Planner *pl, Solution *s)
         TRY(planner_apply(pl, s));
         if (!s->height || w->layout->height < s->height) s->height = w->layout->height;
         s->found = w->layout->height <= pl->device_limit;
-        if (round == 0 && !s->found) s->first_excess = w->layout->height - pl->device_limit;
         if (!w->evaluator->schedule->n_transfers) break; /* a lower limit changes nothing */
-        if (!s->found) limit = score.peak - (w->layout->height - pl->device_limit);
+        limit = lower_limit(pl, score.peak, w->layout->height);
     }
     return s->found ? emitted_seconds(pl, &s->seconds) : TIDE_OK;
 }
@@ -104,24 +118,34 @@ static bool may_win(Planner *pl, const Solution *best)
     return !best->found || evaluate_freely(pl->work[0].evaluator) < best->seconds;
 }
 
-/* Search from the fates of a baseline, at lower and lower limits of live bytes until the height fits with the
- * moments that were found, so that placing costs no time. */
-static TideStatus search_from(Planner *pl, TidePolicy start, Solution *s, Solution *best)
+/* Search from the fates of a baseline, at lower and lower limits of live bytes until the height fits. Where
+ * it never does, or not nearly, the fates may also have to wait for their transfers. */
+static TideStatus search_from(Planner *pl, TidePolicy start, size_t host_limit, Solution *s, Solution *best)
 {
     GraphWork *w = &pl->work[0];
     size_t limit = pl->device_limit;
 
     baseline_fates(w->facts, start, s->fates);
     for (int round = 0; round < TIGHTEN_ROUNDS; round++) {
-        Question q = { w->evaluator, limit, pl->host_limit, round ? EFFORT_AGAIN : EFFORT };
+        Question q = { w->evaluator, limit, host_limit, round ? EFFORT_AGAIN : EFFORT };
         search_fates(&q, s->fates);
-        Score score = evaluate(w->evaluator, s->fates, limit);
+        evaluate(w->evaluator, s->fates, limit);
         if (!may_win(pl, best)) return TIDE_OK;
-        TRY(fit(pl, s));
+        TRY(fit(pl, s, limit, 1));
         take_faster(pl, s, best);
-        if (!s->height || (s->found && s->seconds <= score.seconds * (1 + costless))) return TIDE_OK;
-        limit = (score.peak < limit ? score.peak : limit) - s->first_excess;
+        if (s->found || !s->height) break;
+        size_t live = s->live, height = s->height;
+        bool far = excess_of(pl, height) > pl->device_limit / SLACK;
+        if (far) {
+            TRY(fit(pl, s, pl->device_limit, TIGHTEN_ROUNDS));
+            take_faster(pl, s, best);
+        }
+        limit = lower_limit(pl, live, height);
+        if (far) limit += (live - limit) / 2; /* other fates may lie better */
     }
+    if (best->found) return TIDE_OK;
+    TRY(fit(pl, s, pl->device_limit, TIGHTEN_ROUNDS));
+    take_faster(pl, s, best);
     return TIDE_OK;
 }
 
@@ -133,20 +157,25 @@ static TideStatus try_policy(Planner *pl, TidePolicy policy, Solution *s, Soluti
     baseline_fates(w->facts, policy, s->fates);
     schedule_build(w->evaluator->schedule, s->fates);
     if (!may_win(pl, best)) return TIDE_OK;
-    TRY(fit(pl, s));
+    TRY(fit(pl, s, pl->device_limit, TIGHTEN_ROUNDS));
     take_faster(pl, s, best);
     return TIDE_OK;
 }
 
+/* Search; where what was found is not near what is proven, also without any copies, whose buffers may not let
+ * themselves be placed. */
 static TideStatus solve_auto(Planner *pl, Solution *trial, Solution *best)
 {
-    static const TidePolicy starts[] = { TIDE_POLICY_KEEP, TIDE_POLICY_RECOMPUTE };
+    TimeBound bound;
 
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
-        if (i == 0 || !best->found) TRY(search_from(pl, starts[i], trial, best));
-        if (best->found && best->seconds <= pl->keep.seconds * (1 + 1e-12))
-            return TIDE_OK; /* nothing is faster */
-    }
+    TRY(search_from(pl, TIDE_POLICY_KEEP, pl->host_limit, trial, best));
+    if (best->found && best->seconds <= pl->keep.seconds * (1 + 1e-12))
+        return TIDE_OK; /* nothing is faster */
+    if (bound_seconds(pl->work[0].facts, ANY_SCHEDULE, pl->device_limit, pl->host_limit, &bound))
+        return no_memory(pl);
+    if (!best->found || best->seconds > bound.seconds * (1 + near_bound))
+        TRY(search_from(pl, TIDE_POLICY_KEEP, 0, trial, best));
+    if (!best->found) TRY(search_from(pl, TIDE_POLICY_RECOMPUTE, pl->host_limit, trial, best));
     for (int p = TIDE_POLICY_KEEP; p < TIDE_POLICY_COUNT; p++)
         TRY(try_policy(pl, (TidePolicy)p, trial, best));
     return TIDE_OK;
@@ -224,25 +253,28 @@ static int compare_live(const void *a, const void *b)
     return x->live < y->live ? -1 : x->live > y->live;
 }
 
-/* The lowest candidate once placed. The most promising come first, so that few are. */
+/* The lowest candidate once placed. The most promising come first, so that few are: those that promise little
+ * are not worth the time. */
 static TideStatus find_least(Planner *pl)
 {
     Candidates c = { .n = 0 };
+    int placed = -1;
 
     pl->least.found = false;
     TRY(find_candidates(pl, &c));
     qsort(c.all, (size_t)c.n, sizeof *c.all, compare_live);
     for (int i = 0; i < c.n; i++) {
         Solution *s = &c.all[i];
-        if (pl->least.found && s->enough >= pl->least.height) continue;
+        if (pl->least.found && s->enough >= pl->least.height - pl->least.height / SLACK) continue;
         TRY(planner_apply(pl, s));
+        placed = i;
         s->height = pl->work[0].layout->height;
         s->found = true;
-        if (pl->least.found && s->height >= pl->least.height) continue;
-        TRY(emitted_seconds(pl, &s->seconds));
-        copy_solution(pl, s, &pl->least);
+        if (!pl->least.found || s->height < pl->least.height) copy_solution(pl, s, &pl->least);
     }
-    return TIDE_OK;
+    if (!pl->least.found) return TIDE_OK;
+    if (c.all[placed].height != pl->least.height) TRY(planner_apply(pl, &pl->least));
+    return emitted_seconds(pl, &pl->least.seconds);
 }
 
 TideStatus planner_find_extremes(Planner *pl)

@@ -264,7 +264,7 @@ TideStatus    tide_plan_least(const TideProgram *p, const TideProfile *f, TideBu
 TideStatus    tide_plan_sweep(const TideProgram *p, const TideProfile *f, const TideBudget *budgets, int n,
                               TidePlan **plans);
 /* Find the budget at which each decision of a plan would change, by planning for a few budgets around the
- * plan's own (ten at most), which b gives but for device_bytes. */
+ * plan's own (six at most), which b gives but for device_bytes. */
 TideStatus    tide_plan_find_flips(const TideProgram *p, const TideProfile *f, TideBudget b, TidePlan *plan);
 /* Prove a plan safe for this program, trusting nothing: see plan_check.c. */
 TideStatus    tide_plan_check(const TideProgram *p, const TidePlan *plan);

@@ -42,17 +42,18 @@ typedef struct CudaCandidate {
 TideStatus cuda_time(Device *d, const CudaCandidate *c, double *seconds);
 
 /* Candidates that race for a place in the record, under the conditions of a step: all are enqueued
- * without a pause, so that the device is busy throughout, round after round, each behind a pass over
- * memory that is not timed. run(what, i) enqueues candidate i; one that fails drops out. */
+ * without a pause, so that the device is busy throughout, round after round, each for a burst of runs
+ * behind a pass over memory that is not timed. run(what, i) enqueues candidate i; one that fails drops
+ * out. */
 typedef struct CudaRace {
-    int n, rounds;
+    int n, rounds, burst;
     TideStatus (*run)(void *what, int i);
     TideStatus (*between)(void *what);
     void *what;
     cudaStream_t stream;
 } CudaRace;
 
-/* The median seconds of each candidate [n], infinite for one that dropped out. Waits. */
+/* The median seconds of a run of each candidate [n], infinite for one that dropped out. Waits. */
 TideStatus cuda_race(Device *d, const CudaRace *r, double *seconds);
 
 /* For qsort(): doubles in ascending order. */

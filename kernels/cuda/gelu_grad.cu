@@ -13,35 +13,50 @@ template <bool ERF> struct GeluGrad {
 
 /* ---- With column sums ------------------------------------------------------------------ */
 
-/* So many parts that blocks of a few columns keep a large GPU busy; constants, so that bits do not depend
- * on the device. */
-constexpr int MOST_PARTS = 128, SUM_WARPS = BLOCK / WARP, LEAST_ROWS = 4 * SUM_WARPS, IN_FLIGHT = 2;
+/* Blocks that are two whole waves on a large GPU, two to a multiprocessor, with rows to sum in each;
+ * constants, so that bits do not depend on the device. */
+constexpr int BLOCKS = 528, MOST_THREADS = 512, LEAST_ROWS = 32, IN_FLIGHT = 4;
 
-template <typename T> struct Job {
-    T *dx;
-    float *parts;    /* [n_parts, C] */
-    const T *x, *dy; /* [rows, C]    */
-    int64_t rows, rows_per_part;
-    int width;
-};
+/* A block takes a part of the rows and, of a wide matrix, a part of the columns; a thread N columns, so that
+ * blocks read whole rows in their order and no thread needs another one's sums. */
+typedef struct Parts {
+    int64_t rows_each;
+    int n, columns, threads; /* parts of the rows, of the columns; threads of a block */
+} Parts;
 
-static int64_t rows_per_part(int64_t rows)
+static Parts parts_of(TideShape shape, int per_thread)
 {
-    int64_t each = (rows + MOST_PARTS - 1) / MOST_PARTS;
+    int64_t packs = (shape_width(shape) + per_thread - 1) / per_thread, rows = shape_rows(shape);
+    int64_t columns = (packs + MOST_THREADS - 1) / MOST_THREADS, wish = (BLOCKS + columns - 1) / columns;
+    int64_t warps = ((packs + columns - 1) / columns + WARP - 1) / WARP;
+    int64_t each = (rows + wish - 1) / wish;
 
-    return each < LEAST_ROWS ? LEAST_ROWS : each;
+    if (each < LEAST_ROWS) each = LEAST_ROWS;
+    return { each, (int)((rows + each - 1) / each), (int)columns, (int)warps * WARP };
 }
 
-static int64_t n_parts(int64_t rows)
+/* Columns of a thread: a pack, where the width allows it. */
+template <typename T> static int columns_of_a_thread(int64_t width)
 {
-    return (rows + rows_per_part(rows) - 1) / rows_per_part(rows);
+    return in_packs<T>(width) ? PACK<T> : 1;
 }
 
 static size_t scratch(const Node *, const Tensor *const *in, const Tensor *const *out)
 {
+    int64_t width = shape_width(in[0]->shape);
+    int each = in[0]->type == TIDE_F32 ? columns_of_a_thread<float>(width) : columns_of_a_thread<bf16>(width);
+
     if (!out[1]) return 0;
-    return (size_t)(n_parts(shape_rows(in[0]->shape)) * shape_width(in[0]->shape)) * sizeof(float);
+    return (size_t)(parts_of(in[0]->shape, each).n * width) * sizeof(float);
 }
+
+template <typename T> struct Job {
+    T *dx;
+    float *parts;    /* [parts of the rows, C] */
+    const T *x, *dy; /* [rows, C]              */
+    int64_t rows, rows_each;
+    int width;
+};
 
 /* N elements of dx, added to sum as they are stored. */
 template <bool ERF, typename T, int N>
@@ -58,39 +73,37 @@ __device__ __forceinline__ Pack<T, N> gradient_pack(float (&sum)[N], Pack<T, N> 
     return dx;
 }
 
-/* A lane's columns, every SUM_WARPS-th row of a part; then the warps in order. */
-template <typename T, int N, bool ERF> static __global__ void __launch_bounds__(BLOCK, 4) by_columns(Job<T> j)
+template <typename T, int N, bool ERF>
+static __global__ void __launch_bounds__(MOST_THREADS, 2) by_columns(Job<T> j)
 {
-    __shared__ float shared[SUM_WARPS][WARP * N];
-    int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, column = (blockIdx.x * WARP + lane) * N;
-    int64_t first = blockIdx.y * j.rows_per_part, r = first + warp;
-    int64_t last = first + j.rows_per_part < j.rows ? first + j.rows_per_part : j.rows;
+    int column = (blockIdx.x * blockDim.x + threadIdx.x) * N;
+    int64_t r = blockIdx.y * j.rows_each, last = r + j.rows_each < j.rows ? r + j.rows_each : j.rows;
+    const T *x = j.x + r * j.width + column, *dy = j.dy + r * j.width + column;
+    T *dx = j.dx + r * j.width + column;
     float sum[N] = {};
 
-    for (; column < j.width && r < last; r += IN_FLIGHT * SUM_WARPS) {
-        Pack<T, N> x[IN_FLIGHT] = {}, dy[IN_FLIGHT] = {};
+    if (column >= j.width) return;
+    for (; r + IN_FLIGHT <= last; r += IN_FLIGHT) {
+        Pack<T, N> px[IN_FLIGHT], py[IN_FLIGHT];
 #pragma unroll
         for (int u = 0; u < IN_FLIGHT; u++) {
-            int64_t at = (r + u * SUM_WARPS) * j.width + column;
-            if (r + u * SUM_WARPS >= last) continue;
-            x[u] = load<N>(j.x + at);
-            dy[u] = load<N>(j.dy + at);
+            px[u] = load<N>(x + u * (int64_t)j.width);
+            py[u] = load<N>(dy + u * (int64_t)j.width);
         }
 #pragma unroll
         for (int u = 0; u < IN_FLIGHT; u++)
-            if (r + u * SUM_WARPS < last)
-                store(j.dx + (r + u * SUM_WARPS) * j.width + column, gradient_pack<ERF>(sum, x[u], dy[u]));
+            store(dx + u * (int64_t)j.width, gradient_pack<ERF>(sum, px[u], py[u]));
+        x += IN_FLIGHT * (int64_t)j.width;
+        dy += IN_FLIGHT * (int64_t)j.width;
+        dx += IN_FLIGHT * (int64_t)j.width;
     }
-#pragma unroll
-    for (int i = 0; i < N; i++) shared[warp][i * WARP + lane] = sum[i];
-    __syncthreads();
-    for (int i = threadIdx.x; i < WARP * N; i += BLOCK) {
-        int to = (blockIdx.x * WARP + i / N) * N + i % N, from = i % N * WARP + i / N;
-        float total = 0;
-#pragma unroll
-        for (int w = 0; w < SUM_WARPS; w++) total += shared[w][from];
-        if (to < j.width) j.parts[blockIdx.y * (int64_t)j.width + to] = total;
+    for (; r < last; r++) {
+        store(dx, gradient_pack<ERF>(sum, load<N>(x), load<N>(dy)));
+        x += j.width;
+        dy += j.width;
+        dx += j.width;
     }
+    store_floats(j.parts + blockIdx.y * (int64_t)j.width + column, sum);
 }
 
 /* ---- Launching ---------------------------------------------------------------------------- */
@@ -98,17 +111,18 @@ template <typename T, int N, bool ERF> static __global__ void __launch_bounds__(
 template <typename T, int N> static void launch_sums(const KernelCall *c, bool erf)
 {
     TideShape shape = c->in_info[0]->shape;
-    Job<T> j = { (T *)c->out[0],         (float *)c->scratch, (const T *)c->in[0],
-                 (const T *)c->in[1],    shape_rows(shape),   rows_per_part(shape_rows(shape)),
+    Parts p = parts_of(shape, N);
+    Job<T> j = { (T *)c->out[0],      (float *)c->scratch, (const T *)c->in[0],
+                 (const T *)c->in[1], shape_rows(shape),   p.rows_each,
                  (int)shape_width(shape) };
-    dim3 grid(blocks_for(j.width, WARP * N), (unsigned)n_parts(j.rows));
+    dim3 grid((unsigned)p.columns, (unsigned)p.n);
     ColumnSums sums = { { column_sum(c, 1, 2) } };
 
     if (erf)
-        by_columns<T, N, true><<<grid, BLOCK, 0, cuda_stream(c)>>>(j);
+        by_columns<T, N, true><<<grid, p.threads, 0, cuda_stream(c)>>>(j);
     else
-        by_columns<T, N, false><<<grid, BLOCK, 0, cuda_stream(c)>>>(j);
-    launch_add_parts(c, sums, 1, c->scratch, (int)grid.y, j.width);
+        by_columns<T, N, false><<<grid, p.threads, 0, cuda_stream(c)>>>(j);
+    launch_add_parts(c, sums, 1, c->scratch, p.n, j.width);
 }
 
 template <typename T> static void launch(const KernelCall *c)

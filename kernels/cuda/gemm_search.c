@@ -14,7 +14,7 @@
 #include "kernels/cuda/gemm_plan.h"
 #include "runtime/base.h"
 
-enum { PROPOSED = 16, VARIED = 96, FINALISTS = 12, FIRST_ROUNDS = 3, FINAL_ROUNDS = 9 };
+enum { PROPOSED = 16, VARIED = 72 };
 
 /* Operations from which on the search for more than what is proposed pays. */
 static const double large = 2e9;
@@ -263,19 +263,29 @@ static TideStatus pass_over_memory(void *what)
                        (CudaArray){ (void *)(uintptr_t)s->c->a, n < most ? n : most, (TideType)g->in });
 }
 
-/* Time all of the candidates; keep the fastest `keep`, in the order they had. */
-static TideStatus race(Search *s, int rounds, int keep)
+/* Heats with ever fewer candidates and ever longer bursts: only over some runs does it show how much power
+ * an algorithm takes, and with it how far the device slows down. */
+typedef struct Heat {
+    int rounds, burst, keep;
+} Heat;
+static const Heat heats[] = { { 3, 1, 24 }, { 3, 3, 8 }, { 3, 6, 8 } };
+
+/* Time all of the candidates; keep the fastest, in the order they had. */
+static TideStatus run_heat(Search *s, const Heat *h)
 {
-    CudaRace r = { s->n, rounds, run_candidate, pass_over_memory, s, s->c->stream };
+    CudaRace r = { s->n, h->rounds, h->burst, run_candidate, pass_over_memory, s, s->c->stream };
     double seconds[MOST_CANDIDATES], sorted[MOST_CANDIDATES];
     int kept = 0;
 
     TRY(cuda_race(s->d, &r, seconds));
-    for (int i = 0; i < s->n; i++) s->all[i].seconds = sorted[i] = seconds[i];
+    memcpy(sorted, seconds, (size_t)s->n * sizeof *sorted);
     qsort(sorted, (size_t)s->n, sizeof *sorted, cuda_by_value);
-    double limit = sorted[keep < s->n ? keep - 1 : s->n - 1];
-    for (int i = 0; i < s->n && kept < keep; i++)
-        if (s->all[i].seconds <= limit && isfinite(s->all[i].seconds)) s->all[kept++] = s->all[i];
+    double limit = sorted[h->keep < s->n ? h->keep - 1 : s->n - 1];
+    for (int i = 0; i < s->n && kept < h->keep; i++) {
+        if (seconds[i] > limit || !isfinite(seconds[i])) continue;
+        s->all[kept] = s->all[i];
+        s->all[kept++].seconds = seconds[i];
+    }
     s->n = kept;
     return TIDE_OK;
 }
@@ -285,8 +295,7 @@ static TideStatus pick_fastest(Search *s)
     double best = INFINITY;
     int i = 0;
 
-    TRY(race(s, FIRST_ROUNDS, FINALISTS));
-    TRY(race(s, FINAL_ROUNDS, FINALISTS));
+    for (size_t h = 0; s->n && h < sizeof heats / sizeof *heats; h++) TRY(run_heat(s, &heats[h]));
     for (int k = 0; k < s->n; k++) best = fmin(best, s->all[k].seconds);
     while (i < s->n && s->all[i].seconds > best * equal) i++;
     if (i < s->n) s->all[0] = s->all[i];
@@ -295,18 +304,15 @@ static TideStatus pick_fastest(Search *s)
 
 /* ---- The choice --------------------------------------------------------------------------- */
 
-/* Everything that may be chosen from, as far as the wish of the user allows. Bias gradients are mostly
- * better summed apart, for the library does no more in its epilogue than start a kernel for it. */
+/* Everything that may be chosen from. Bias gradients are summed apart unless the user wishes otherwise:
+ * the library does no more in its epilogue than start a kernel for it, which takes twice as long as ours. */
 static TideStatus find_candidates(Search *s, const char *wish, bool timing)
 {
     const Gemm *g = &s->p->g;
-    bool gradient = g->epilogue == GEMM_BIAS_GRAD;
-    bool apart_only = gradient && wish && strcmp(wish, "apart") == 0;
+    bool gradient = g->epilogue == GEMM_BIAS_GRAD, fused = !gradient || (wish && strcmp(wish, "fused") == 0);
 
-    if (gemm_may_be_fused(g) && !apart_only) TRY(propose(s, false));
-    bool fused_only = gradient && wish && strcmp(wish, "fused") == 0 && s->n;
-    bool fused_none = g->epilogue == GEMM_BIAS && !s->n;
-    bool apart = (gradient && !fused_only) || fused_none;
+    if (fused && gemm_may_be_fused(g)) TRY(propose(s, false));
+    bool apart = g->epilogue != GEMM_PLAIN && !s->n;
     if (apart) TRY(propose(s, true));
     if (timing && 2.0 * (double)g->rows * (double)g->cols * (double)g->inner >= large) TRY(explore(s, apart));
     return TIDE_OK;

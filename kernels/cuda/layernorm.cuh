@@ -88,29 +88,19 @@ static __device__ __forceinline__ float rstd_of(float squares, int width)
 
 /* ---- One team a row, up to PACKS packs a lane ------------------------------------------ */
 
-constexpr int ROWS_EACH = 4; /* rows that a team takes at least, where there are as many */
+constexpr int ROWS_STAGES = 2, ROWS_EACH = 4; /* rows that a team takes at least, where there are as many */
 
 template <RowsMode MODE> constexpr int ROWS_INPUTS = MODE == ROWS_ADD ? 2 : 1;
-template <int PACKS> constexpr int ROWS_BLOCKS = PACKS > 3 ? 3 : 4; /* of a multiprocessor */
 
-/* Start to fetch the lane's packs of row r, if there is one. */
+/* Start to fetch the lane's packs of row r; also its moments, where they are there. */
 template <RowsMode MODE, int PACKS, int W, typename T>
-__device__ __forceinline__ void rows_fetch(const Rows<T> &j, Pack<T> *stage, int64_t r, const Team<W> &team)
+__device__ __forceinline__ float2 rows_fetch(const Rows<T> &j, Pack<T> *stage, int64_t r, const Team<W> &team)
 {
-    if (r < j.rows) {
-        fetch_row<PACKS>(stage, j.a + r * j.width, team, j.width);
-        if constexpr (MODE == ROWS_ADD)
-            fetch_row<PACKS>(stage + PACKS * BLOCK, j.b + r * j.width, team, j.width);
-    }
-    async_commit();
-}
-
-/* The moments that are there for row r. */
-template <RowsMode MODE, typename T>
-__device__ __forceinline__ float2 rows_moments(const Rows<T> &j, int64_t r)
-{
-    if constexpr (MODE != ROWS_AGAIN) return {};
-    return r < j.rows ? make_float2(j.mean[r], j.rstd[r]) : make_float2(0, 0);
+    fetch_row<PACKS>(stage, j.a + r * j.width, team, j.width);
+    if constexpr (MODE == ROWS_ADD) fetch_row<PACKS>(stage + PACKS * BLOCK, j.b + r * j.width, team, j.width);
+    float2 moments = {};
+    if constexpr (MODE == ROWS_AGAIN) moments = make_float2(j.mean[r], j.rstd[r]);
+    return moments;
 }
 
 /* The moments of the row whose packs are x. */
@@ -133,27 +123,27 @@ __device__ __forceinline__ float2 row_moments(const Pack<T> (&x)[PACKS], float (
 }
 
 template <typename T, int W, int PACKS, RowsMode MODE>
-static __global__ void __launch_bounds__(BLOCK, ROWS_BLOCKS<PACKS>) rows_by_team(Rows<T> j, int stages)
+static __global__ void __launch_bounds__(BLOCK, PACKS > 3 ? 3 : 4) rows_by_team(Rows<T> j)
 {
-    extern __shared__ uint4 memory[]; /* [stages, inputs, PACKS, BLOCK] packs */
+    extern __shared__ uint4 memory[]; /* [ROWS_STAGES, inputs, PACKS, BLOCK] packs */
     __shared__ float shared[2][BLOCK / WARP][1];
     constexpr int N = PACK<T>, STAGE = ROWS_INPUTS<MODE> * PACKS * BLOCK;
-    Pack<T> *packs = reinterpret_cast<Pack<T> *>(memory);
+    Pack<T> *stages = reinterpret_cast<Pack<T> *>(memory);
     Team<W> team = own_team<W>();
     int64_t first = (int64_t)blockIdx.x * team.COUNT + team.index, step = (int64_t)gridDim.x * team.COUNT;
-    float2 next = rows_moments<MODE>(j, first);
-    Ring ring = ring_of(stages);
+    float2 next = {};
+    int turn = 0;
 
-    for (int s = 0; s + 1 < stages; s++)
-        rows_fetch<MODE, PACKS>(j, packs + s * STAGE, first + s * step, team);
-    for (int64_t r = first; r < j.rows; r += step, ring.next()) {
-        const Pack<T> *stage = packs + ring.read * STAGE;
+    if (first < j.rows) next = rows_fetch<MODE, PACKS>(j, stages, first, team);
+    async_commit();
+    for (int64_t r = first; r < j.rows; r += step, turn ^= 1) {
+        const Pack<T> *stage = stages + turn * STAGE;
         int64_t row = r * j.width;
         float2 moments = next;
         Pack<T> x[PACKS];
-        next = rows_moments<MODE>(j, r + step);
-        rows_fetch<MODE, PACKS>(j, packs + ring.write * STAGE, r + (stages - 1) * step, team);
-        async_wait_but(stages - 1); /* what came before all of those */
+        if (r + step < j.rows) next = rows_fetch<MODE, PACKS>(j, stages + (turn ^ 1) * STAGE, r + step, team);
+        async_commit();
+        async_wait<1>(); /* the row before that one */
 #pragma unroll
         for (int k = 0; k < PACKS; k++) {
             int at = team.template column<N>(k);
@@ -220,17 +210,12 @@ static __global__ void __launch_bounds__(BLOCK) rows_by_block(Rows<T> j)
 template <typename T, int W, int PACKS, RowsMode MODE>
 static bool rows_launch_teams(const KernelCall *c, const Rows<T> &j)
 {
-    constexpr size_t STAGE = (size_t)ROWS_INPUTS<MODE> * PACKS * BLOCK * sizeof(Pack<T>);
-    int stages = stages_for(ROWS_BLOCKS<PACKS>, STAGE);
-    unsigned most = resident_blocks(c, rows_by_team<T, W, PACKS, MODE>, BLOCK, stages * STAGE);
-
-    if (stages > 2 && most < ROWS_BLOCKS<PACKS> * (unsigned)c->stream->device->sms) { /* a smaller device */
-        stages = 2;
-        most = resident_blocks(c, rows_by_team<T, W, PACKS, MODE>, BLOCK, stages * STAGE);
-    }
+    size_t bytes = (size_t)ROWS_STAGES * ROWS_INPUTS<MODE> * PACKS * BLOCK * sizeof(Pack<T>);
+    unsigned most = resident_blocks(c, rows_by_team<T, W, PACKS, MODE>, BLOCK, bytes);
     unsigned wanted = blocks_for(j.rows, ROWS_EACH * Team<W>::COUNT), blocks = wanted < most ? wanted : most;
+
     if (!most) return false;
-    rows_by_team<T, W, PACKS, MODE><<<blocks, BLOCK, stages * STAGE, cuda_stream(c)>>>(j, stages);
+    rows_by_team<T, W, PACKS, MODE><<<blocks, BLOCK, bytes, cuda_stream(c)>>>(j);
     return true;
 }
 

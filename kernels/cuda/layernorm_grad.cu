@@ -54,31 +54,22 @@ static __device__ __forceinline__ float slope(float xhat, float h, float mean_h,
 
 /* ---- A team a row ------------------------------------------------------------------- */
 
-constexpr int X = 0, DY = 1, RESIDUAL = 2, FETCHED = 3, BLOCKS = 2; /* of a multiprocessor */
+constexpr int X = 0, DY = 1, RESIDUAL = 2, FETCHED = 3, STAGES = 2;
 
 /* What a lane knows of one row beside its packs. */
 struct Moments {
     float mean, rstd;
 };
 
-/* Start to fetch the lane's packs of row r, if it is one of the block's. */
+/* Start to fetch the lane's packs of row r, and read its moments. */
 template <int PACKS, int W, typename T>
-__device__ __forceinline__ void fetch(const Job<T> &j, Pack<T> *stage, int64_t r, int64_t last,
-                                      const Team<W> &team)
+__device__ __forceinline__ Moments fetch(const Job<T> &j, Pack<T> *stage, int64_t r, const Team<W> &team)
 {
     int64_t row = r * j.width;
 
-    if (r < last) {
-        fetch_row<PACKS>(stage + X * PACKS * BLOCK, j.x + row, team, j.width);
-        fetch_row<PACKS>(stage + DY * PACKS * BLOCK, j.dy + row, team, j.width);
-        if (j.residual) fetch_row<PACKS>(stage + RESIDUAL * PACKS * BLOCK, j.residual + row, team, j.width);
-    }
-    async_commit();
-}
-
-template <typename T> __device__ __forceinline__ Moments moments_of(const Job<T> &j, int64_t r, int64_t last)
-{
-    if (r >= last) return {};
+    fetch_row<PACKS>(stage + X * PACKS * BLOCK, j.x + row, team, j.width);
+    fetch_row<PACKS>(stage + DY * PACKS * BLOCK, j.dy + row, team, j.width);
+    if (j.residual) fetch_row<PACKS>(stage + RESIDUAL * PACKS * BLOCK, j.residual + row, team, j.width);
     return { j.mean[r], j.rstd[r] };
 }
 
@@ -98,15 +89,25 @@ __device__ __forceinline__ void take_pack(float (&sum)[2], float (&dw)[N], float
     }
 }
 
+/* dx = residual + rstd * h + slope * (x - mean) + shift: the same, for one multiply-add a term. */
+struct Line {
+    float slope, shift;
+};
+
+static __device__ __forceinline__ Line line_of(const Moments &m, float mean_h, float mean_hx)
+{
+    return { -m.rstd * m.rstd * mean_hx, -m.rstd * mean_h };
+}
+
 /* dx of a pack; dx holds the residual. */
 template <typename T, int N>
 __device__ __forceinline__ void slope_pack(float (&dx)[N], Pack<T, N> xs, Pack<T, N> dys, Pack<T, N> weights,
-                                           Moments m, float mean_h, float mean_hx)
+                                           const Moments &m, const Line &line)
 {
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        float xhat = (to_float(xs.v[i]) - m.mean) * m.rstd;
-        dx[i] += slope(xhat, to_float(dys.v[i]) * to_float(weights.v[i]), mean_h, mean_hx, m.rstd);
+        float h = to_float(dys.v[i]) * to_float(weights.v[i]);
+        dx[i] = fmaf(m.rstd, h, fmaf(line.slope, to_float(xs.v[i]) - m.mean, dx[i] + line.shift));
     }
 }
 
@@ -126,22 +127,21 @@ template <typename T> static __device__ void write_part(const Job<T> &j, const f
 /* The teams of a block take the rows of its part in turn. x and dy are read from shared memory twice,
  * because the sums of dweight and dbias take most registers. */
 template <typename T, int W, int PACKS, bool SUM>
-static __global__ void __launch_bounds__(BLOCK, BLOCKS) by_teams(Job<T> j, int stages)
+static __global__ void __launch_bounds__(BLOCK, 2) by_teams(Job<T> j)
 {
-    extern __shared__ uint4 memory[]; /* [stages, FETCHED, PACKS, BLOCK] packs; at last the teams' sums */
+    extern __shared__ uint4 memory[]; /* [STAGES, FETCHED, PACKS, BLOCK] packs; at last the teams' sums */
     __shared__ float shared[2][BLOCK / WARP][2];
     constexpr int N = PACK<T>, STAGE = FETCHED * PACKS * BLOCK;
-    Pack<T> *packs = reinterpret_cast<Pack<T> *>(memory), weights[PACKS] = {};
+    Pack<T> *stages = reinterpret_cast<Pack<T> *>(memory), weights[PACKS] = {};
     Team<W> team = own_team<W>();
     int64_t first = blockIdx.x * j.rows_per_part;
     int64_t last = first + j.rows_per_part < j.rows ? first + j.rows_per_part : j.rows;
     float dw[PACKS][N] = {}, db[PACKS][N] = {}, ds[PACKS][N] = {}, per_width = 1.0f / (float)j.width;
-    Moments next = moments_of(j, first + team.index, last);
-    Ring ring = ring_of(stages);
+    Moments next = {};
     int turn = 0;
 
-    for (int s = 0; s + 1 < stages; s++)
-        fetch<PACKS>(j, packs + s * STAGE, first + team.index + s * team.COUNT, last, team);
+    if (first + team.index < last) next = fetch<PACKS>(j, stages, first + team.index, team);
+    async_commit();
     /* Where the sums leave registers for them: elsewhere the first cache has them. */
     constexpr bool KEEP = (SUM ? 3 : 2) * PACKS * N < 64;
     auto weight = [&](int k) {
@@ -151,14 +151,14 @@ static __global__ void __launch_bounds__(BLOCK, BLOCKS) by_teams(Job<T> j, int s
 #pragma unroll
     for (int k = 0; KEEP && k < PACKS; k++)
         if (team.template column<N>(k) < j.width) weights[k] = load<N>(j.weight + team.template column<N>(k));
-    for (int64_t r = first + team.index; r < last; r += team.COUNT, turn ^= 1, ring.next()) {
-        const Pack<T> *stage = packs + ring.read * STAGE;
+    for (int64_t r = first + team.index; r < last; r += team.COUNT, turn ^= 1) {
+        const Pack<T> *stage = stages + turn * STAGE;
         Moments m = next;
         float sum[2] = {};
 
-        next = moments_of(j, r + team.COUNT, last);
-        fetch<PACKS>(j, packs + ring.write * STAGE, r + (stages - 1) * team.COUNT, last, team);
-        async_wait_but(stages - 1); /* the row before all of those */
+        if (r + team.COUNT < last) next = fetch<PACKS>(j, stages + (turn ^ 1) * STAGE, r + team.COUNT, team);
+        async_commit();
+        async_wait<1>(); /* the row before that one */
 #pragma unroll
         for (int k = 0; k < PACKS; k++) {
             if (team.template column<N>(k) >= j.width) continue;
@@ -167,6 +167,7 @@ static __global__ void __launch_bounds__(BLOCK, BLOCKS) by_teams(Job<T> j, int s
             take_pack(sum, dw[k], db[k], x, dy, weight(k), m);
         }
         team_sums(sum, shared[turn], team);
+        Line line = line_of(m, sum[0] * per_width, sum[1] * per_width);
         asm volatile("" ::: "memory"); /* or the compiler keeps the packs in registers */
 #pragma unroll
         for (int k = 0; k < PACKS; k++) {
@@ -175,8 +176,7 @@ static __global__ void __launch_bounds__(BLOCK, BLOCKS) by_teams(Job<T> j, int s
             if (at >= j.width) continue;
             if (j.residual) unpack(dx, fetched_pack(stage + RESIDUAL * PACKS * BLOCK, k));
             slope_pack(dx, fetched_pack(stage + X * PACKS * BLOCK, k),
-                       fetched_pack(stage + DY * PACKS * BLOCK, k), weight(k), m, sum[0] * per_width,
-                       sum[1] * per_width);
+                       fetched_pack(stage + DY * PACKS * BLOCK, k), weight(k), m, line);
             Pack<T> stored = packed<T>(dx);
             store(j.dx + r * j.width + at, stored);
 #pragma unroll
@@ -238,18 +238,12 @@ template <typename T> static __global__ void __launch_bounds__(BLOCK) by_columns
 template <typename T, int W, int PACKS, bool SUM>
 static bool launch_teams(const KernelCall *c, const Job<T> &j)
 {
-    constexpr size_t STAGE = (size_t)FETCHED * PACKS * BLOCK * sizeof(Pack<T>);
-    int stages = stages_for(BLOCKS, STAGE);
-    unsigned most = resident_blocks(c, by_teams<T, W, PACKS, SUM>, BLOCK, stages * STAGE);
+    size_t bytes = (size_t)STAGES * FETCHED * PACKS * BLOCK * sizeof(Pack<T>); /* 24 KiB a pack */
 
-    static_assert(2 * FETCHED * sizeof(Pack<T>) >= 3 * PACK<T> * sizeof(float), "the sums need the room");
-    if (stages > 2 && most < BLOCKS * (unsigned)c->stream->device->sms) { /* a smaller device */
-        stages = 2;
-        most = resident_blocks(c, by_teams<T, W, PACKS, SUM>, BLOCK, stages * STAGE);
-    }
-    if (!most) return false;
-    by_teams<T, W, PACKS, SUM>
-        <<<(unsigned)n_parts(j.rows), BLOCK, stages * STAGE, cuda_stream(c)>>>(j, stages);
+    static_assert(STAGES * FETCHED * sizeof(Pack<T>) >= 3 * PACK<T> * sizeof(float),
+                  "the sums need the room");
+    if (!resident_blocks(c, by_teams<T, W, PACKS, SUM>, BLOCK, bytes)) return false;
+    by_teams<T, W, PACKS, SUM><<<(unsigned)n_parts(j.rows), BLOCK, bytes, cuda_stream(c)>>>(j);
     return true;
 }
 

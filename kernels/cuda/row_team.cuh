@@ -2,9 +2,8 @@
  * after the other.
  *
  * A lane owns the same columns of every row, up to PACKS packs of them. It fetches its packs of the
- * next rows into shared memory while it works on this one; nobody else reads them, so that a row
- * needs no barrier before it is read. How many rows ahead: what is under way at once on a multiprocessor
- * (some 100 KB) decides how well the memory is used. */
+ * next row into shared memory while it works on this one; nobody else reads them, so that a row
+ * needs no barrier before it is read. */
 #ifndef TIDE_CUDA_ROW_TEAM_CUH
 #define TIDE_CUDA_ROW_TEAM_CUH
 #include "kernels/cuda/cuda_common.cuh"
@@ -27,50 +26,12 @@ template <int W> __device__ __forceinline__ Team<W> own_team()
 template <int PACKS, int W, typename T>
 __device__ __forceinline__ void fetch_row(Pack<T> *stage, const T *row, const Team<W> &team, int width)
 {
+    const T *own = row + team.template column<PACK<T>>(0); /* the others at distances known beforehand */
+
 #pragma unroll
-    for (int k = 0; k < PACKS; k++) {
-        int at = team.template column<PACK<T>>(k);
-        if (at < width) async_copy16(stage + k * BLOCK + threadIdx.x, row + at);
-    }
-}
-
-/* Wait until at most n of this thread's groups are under way; n below 4. */
-__device__ __forceinline__ void async_wait_but(int n)
-{
-    switch (n) {
-    case 3: async_wait<3>(); break;
-    case 2: async_wait<2>(); break;
-    case 1: async_wait<1>(); break;
-    default: async_wait<0>(); break;
-    }
-}
-
-/* The stages of a ring that are read and written in turn: the one that is written is the one that was
- * read last. */
-struct Ring {
-    int stages, read, write;
-
-    __device__ __forceinline__ void next()
-    {
-        write = read;
-        read = read + 1 == stages ? 0 : read + 1;
-    }
-};
-
-static __device__ __forceinline__ Ring ring_of(int stages)
-{
-    return { stages, 0, stages - 1 };
-}
-
-constexpr int MOST_STAGES = 4;
-constexpr size_t LARGE_SHARED = 227 << 10; /* bytes of the multiprocessors that the depth is made for */
-
-/* Stages that leave room for so many blocks: at least 2. */
-constexpr int stages_for(int blocks, size_t stage_bytes)
-{
-    size_t fit = (LARGE_SHARED / (size_t)blocks - 2048) / stage_bytes;
-
-    return fit < 2 ? 2 : fit > MOST_STAGES ? MOST_STAGES : (int)fit;
+    for (int k = 0; k < PACKS; k++)
+        if (team.template column<PACK<T>>(k) < width)
+            async_copy16(stage + k * BLOCK + threadIdx.x, own + k * Team<W>::LANES * PACK<T>);
 }
 
 template <typename T> __device__ __forceinline__ Pack<T> fetched_pack(const Pack<T> *stage, int k)

@@ -43,9 +43,13 @@ static double flops(const Node *n, const Tensor *const *in, const Tensor *const 
     return 2.0 * batch * a->heads * a->head_dim * length * (length + 1);
 }
 
-const OpDesc op_attention = {
-    .name = "attention", .id = OP_attention, .n_out = 2, .infer = infer, .grad = grad, .flops = flops
-};
+const OpDesc op_attention = { .name = "attention",
+                              .id = OP_attention,
+                              .n_out = 2,
+                              .infer = infer,
+                              .grad = grad,
+                              .flops = flops,
+                              .timed_bytes = offsetof(TideAttention, site) };
 
 _Static_assert(sizeof(TideAttention) == 4 * sizeof(int) + 3 * sizeof(int64_t), "padding would be hashed");
 

@@ -35,9 +35,21 @@ static double flops(const Node *n, const Tensor *const *in, const Tensor *const 
     return 5.0 * batch * a->heads * a->head_dim * length * (length + 1);
 }
 
-const OpDesc op_attention_grad = {
-    .name = "attention_grad", .id = OP_attention_grad, .n_out = 1, .infer = infer, .flops = flops
-};
+static double bytes(const Node *n, const Tensor *const *in, const Tensor *const *out)
+{
+    const TideAttention *a = (const TideAttention *)n->attr.bytes;
+    double batch = (double)in[0]->shape.dim[0], share = a->count ? (double)a->count / batch : 1;
+
+    return share * (double)(in[0]->bytes + out[0]->bytes + in[1]->bytes + in[DO]->bytes + in[LSE]->bytes);
+}
+
+const OpDesc op_attention_grad = { .name = "attention_grad",
+                                   .id = OP_attention_grad,
+                                   .n_out = 1,
+                                   .infer = infer,
+                                   .flops = flops,
+                                   .bytes = bytes,
+                                   .timed_bytes = offsetof(TideAttention, site) };
 
 TideTensor tide_attention_grad(TideGraph *g, TideTensor qkv, TideTensor o, TideTensor lse, TideTensor info,
                                TideTensor d_o, TideAttention a)

@@ -23,9 +23,14 @@ static double flops(const Node *n, const Tensor *const *in, const Tensor *const 
     return 20.0 * (double)shape_elements(in[0]->shape);
 }
 
-const OpDesc op_gelu = {
-    .name = "gelu", .id = OP_gelu, .n_out = 1, .in_place = 1, .infer = infer, .grad = grad, .flops = flops
-};
+const OpDesc op_gelu = { .name = "gelu",
+                         .id = OP_gelu,
+                         .n_out = 1,
+                         .in_place = 1,
+                         .infer = infer,
+                         .grad = grad,
+                         .flops = flops,
+                         .timed_bytes = sizeof(GeluAttr) };
 
 TideTensor tide_gelu(TideGraph *g, TideTensor x, bool erf)
 {

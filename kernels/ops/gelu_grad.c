@@ -19,9 +19,13 @@ static double flops(const Node *n, const Tensor *const *in, const Tensor *const 
     return 30.0 * (double)shape_elements(in[0]->shape);
 }
 
-const OpDesc op_gelu_grad = {
-    .name = "gelu_grad", .id = OP_gelu_grad, .n_out = 2, .in_place = 2, .infer = infer, .flops = flops
-};
+const OpDesc op_gelu_grad = { .name = "gelu_grad",
+                              .id = OP_gelu_grad,
+                              .n_out = 2,
+                              .in_place = 2,
+                              .infer = infer,
+                              .flops = flops,
+                              .timed_bytes = sizeof(GeluAttr) };
 
 TideTensor tide_gelu_grad(TideGraph *g, TideTensor x, TideTensor dy, bool erf)
 {

@@ -70,9 +70,23 @@ static double flops(const Node *n, const Tensor *const *in, const Tensor *const 
     return 2.0 * (double)count * (double)shape_elements(in[WEIGHT]->shape);
 }
 
-const OpDesc op_linear = {
-    .name = "linear", .id = OP_linear, .n_out = 1, .infer = infer, .grad = grad, .flops = flops
-};
+static double bytes(const Node *n, const Tensor *const *in, const Tensor *const *out)
+{
+    const TideRows *rows = &((const BlockAttr *)n->attr.bytes)->rows;
+    int64_t count = rows->count ? rows->count : shape_rows(in[X]->shape);
+
+    return rows_bytes(in[X], count) + rows_bytes(out[0], count) + (double)in[WEIGHT]->bytes +
+           (in[BIAS] ? (double)in[BIAS]->bytes : 0);
+}
+
+const OpDesc op_linear = { .name = "linear",
+                           .id = OP_linear,
+                           .n_out = 1,
+                           .infer = infer,
+                           .grad = grad,
+                           .flops = flops,
+                           .bytes = bytes,
+                           .timed_bytes = sizeof(int64_t) };
 
 static TideTensor append(TideGraph *g, const TideTensor *in, BlockAttr attr)
 {

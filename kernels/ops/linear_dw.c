@@ -31,9 +31,24 @@ static double flops(const Node *n, const Tensor *const *in, const Tensor *const 
     return 2.0 * (double)count * (double)shape_width(in[0]->shape) * (double)shape_width(in[1]->shape);
 }
 
-const OpDesc op_linear_dw = {
-    .name = "linear_dw", .id = OP_linear_dw, .n_out = 2, .infer = infer, .flops = flops
-};
+static double bytes(const Node *n, const Tensor *const *in, const Tensor *const *out)
+{
+    const TideRows *rows = (const TideRows *)n->attr.bytes;
+    int64_t count = rows->count ? rows->count : shape_rows(in[0]->shape);
+    double bytes = rows_bytes(in[0], count) + rows_bytes(in[1], count);
+
+    for (int i = 2; i < n->n_in; i++) bytes += in[i] ? (double)in[i]->bytes : 0;
+    for (int i = 0; i < n->n_out; i++) bytes += out[i] ? (double)out[i]->bytes : 0;
+    return bytes;
+}
+
+const OpDesc op_linear_dw = { .name = "linear_dw",
+                              .id = OP_linear_dw,
+                              .n_out = 2,
+                              .infer = infer,
+                              .flops = flops,
+                              .bytes = bytes,
+                              .timed_bytes = sizeof(int64_t) };
 
 /* The weight and bias must be those of the layer: their gradients have the shapes that x and dy
  * imply. */

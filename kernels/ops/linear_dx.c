@@ -33,10 +33,23 @@ static double flops(const Node *n, const Tensor *const *in, const Tensor *const 
     return 2.0 * (double)count * (double)shape_elements(in[1]->shape);
 }
 
-const OpDesc op_linear_dx = {
-    .name = "linear_dx", .id = OP_linear_dx, .n_out = 1, .infer = infer, .flops = flops
-};
+static double bytes(const Node *n, const Tensor *const *in, const Tensor *const *out)
+{
+    const BlockAttr *a = (const BlockAttr *)n->attr.bytes;
+    int64_t count = a->rows.count ? a->rows.count : shape_rows(block_whole(a));
 
+    return rows_bytes(in[0], count) + rows_bytes(out[0], count) + (double)in[1]->bytes;
+}
+
+const OpDesc op_linear_dx = { .name = "linear_dx",
+                              .id = OP_linear_dx,
+                              .n_out = 1,
+                              .infer = infer,
+                              .flops = flops,
+                              .bytes = bytes,
+                              .timed_bytes = sizeof(int64_t) };
+
+_Static_assert(offsetof(BlockAttr, rows) == 0 && offsetof(TideRows, count) == 0, "the count leads");
 _Static_assert(sizeof(BlockAttr) == sizeof(TideRows) + (1 + TIDE_MAX_DIMS) * sizeof(int64_t),
                "padding would be hashed");
 

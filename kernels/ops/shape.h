@@ -18,6 +18,12 @@ static inline int64_t shape_rows(TideShape s)
     return rows;
 }
 
+/* Bytes of so many rows, 0 of a tensor that was left out. */
+static inline double rows_bytes(const Tensor *t, int64_t rows)
+{
+    return t ? (double)rows * (double)shape_width(t->shape) * (double)type_bytes(t->type) : 0;
+}
+
 static inline bool shape_equal(TideShape a, TideShape b)
 {
     bool equal = a.n == b.n;

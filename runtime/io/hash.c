@@ -8,11 +8,12 @@ enum { LANES = 8, STRIDE = LANES * sizeof(uint64_t), PIECE = 1 << 20, BATCH = 64
 
 static const uint64_t odd = 0x9e3779b97f4a7c15u; /* 2^64 over the golden ratio */
 
-/* For a fixed hash a one-to-one map of words, and the other way round. */
+/* For a fixed hash a one-to-one map of words, and the other way round. High bits go down before the product
+ * carries bits up, so that a change of any one bit is never undone by a few bits of the next word. */
 static uint64_t take(uint64_t hash, uint64_t word)
 {
     hash ^= word;
-    return (hash << 29 | hash >> 35) * odd;
+    return (hash ^ hash >> 32) * odd;
 }
 
 /* The finalizer of MurmurHash3: every bit of the result depends on every bit of h. */

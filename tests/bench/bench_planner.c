@@ -5,8 +5,8 @@
  * Not a test. Plans graph files, or else the cost graphs of cost_models.c, for an H200 and for a link four
  * times slower, at shares of what keeping everything takes beyond what must stay; prints a row a point. Each
  * plan is made by a process of its own, whose time on the processor and whose memory are the planner's.
- * Columns in milliseconds of a step: auto with its bounds and gaps, keep and recompute only, keep and
- * offload only, and the baselines; "-": no plan fits, or not known. */
+ * Columns in milliseconds of a step: auto with its bounds and gaps, keep and recompute only, keep and offload
+ * only, and the baselines; "-": no plan fits, or not known. */
 #define _DEFAULT_SOURCE /* wait4, mkstemps */
 #include <jansson.h>
 #include <math.h>

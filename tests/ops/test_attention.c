@@ -127,7 +127,12 @@ ParameterizedTest(int *row, attention, equals_its_definition)
 {
     Shape s = shapes[*row];
     int64_t packed = (int64_t)(s.heads + 2 * s.kv_heads) * s.width, wide = (int64_t)s.heads * s.width;
-    TideAttention a = { s.heads, s.kv_heads, s.width, s.dropout, SITE, 0, s.block };
+    TideAttention a = { .heads = s.heads,
+                        .kv_heads = s.kv_heads,
+                        .head_dim = s.width,
+                        .dropout = s.dropout,
+                        .count = s.block,
+                        .site = SITE };
     Scene scene;
 
     scene_open(&scene);

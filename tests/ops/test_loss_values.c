@@ -238,4 +238,9 @@ Test(loss, chunk_rows_depend_on_the_shape_alone)
             cr_expect(chunk == least || chunk * widths[j] <= 8 << 20, "%lld rows of %lld: %lld",
                       (long long)rows[i], (long long)widths[j], (long long)chunk);
         }
+    /* Where there is room for many rows, blocks are whole tiles. */
+    cr_expect_eq(tide_block_rows(32768, 50304, 272 << 20), 5632);
+    cr_expect_eq(tide_block_rows(8192, 50304, 272 << 20), 4096);
+    cr_expect_eq(tide_block_rows(5000, 50304, 272 << 20), 5000);
+    cr_expect_eq(tide_block_rows(100001, 50304, 272 << 20), 5632);
 }

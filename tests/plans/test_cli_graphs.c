@@ -156,6 +156,7 @@ Test(cli_graphs, a_curve_falls)
         cr_expect_gt(number(point, "budget_bytes"), budget);
         cr_expect_leq(number(point, "step_seconds"), seconds);
         cr_expect_geq(number(point, "seconds_per_gib"), 0);
+        cr_expect_leq(number(point, "bound_seconds"), number(point, "step_seconds") * (1 + 1e-9));
         budget = number(point, "budget_bytes");
         seconds = number(point, "step_seconds");
     }

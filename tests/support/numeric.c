@@ -181,7 +181,7 @@ double numeric_error(const float *a, const double *b, int64_t n)
         worst = fmax(worst, fabs((double)a[i] - b[i]));
         largest = fmax(largest, fabs(b[i]));
     }
-    return worst == 0 ? 0 : worst / largest;
+    return worst / (largest > 0 ? largest : 1);
 }
 
 uint64_t numeric_hash(uint64_t hash, const void *bytes, size_t n)

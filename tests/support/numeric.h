@@ -49,7 +49,7 @@ void numeric_random(float *x, int64_t n, float scale, uint64_t seed);
 /* Fill with numbers in [0, below). */
 void numeric_random_ints(int32_t *x, int64_t n, int32_t below, uint64_t seed);
 
-/* max |a - b| / max |b|; infinite where a is not finite. */
+/* max |a - b| / max |b|, and max |a - b| where b is 0 all over; infinite where a is not finite. */
 double numeric_error(const float *a, const double *b, int64_t n);
 /* FNV-1a over bytes; start with NUMERIC_HASH. */
 uint64_t numeric_hash(uint64_t hash, const void *bytes, size_t n);
