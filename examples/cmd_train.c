@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include "examples/commands.h"
+#include "examples/model_choice.h"
 #include "examples/progress.h"
 #include "examples/report.h"
 #include "examples/verify.h"
@@ -127,6 +128,7 @@ static int prepare(Train *t)
     TideStatus status = TIDE_OK;
     int rc = session_open(t->o, s);
 
+    if (!rc) rc = export_check(s);
     if (!rc) rc = open_text(t);
     if (!rc) rc = session_plan(s);
     if (!rc) rc = check_free_memory(t);
@@ -438,6 +440,7 @@ static int summarize(Train *t)
     TideRunStats stats;
     int rc = world(t, trainer_hash(&t->trainer, false, &t->weights_hash));
 
+    if (!rc) rc = world(t, export_model(&t->session, t->trainer.run));
     if (!rc) rc = save_trace(t);
     if (!rc) rc = world(t, tide_run_stats(t->trainer.run, &stats));
     if (rc) return rc;

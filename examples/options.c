@@ -31,7 +31,7 @@ enum {
 
 // clang-format off
 static const Option options[] = {
-    { "--model", "NAME", "preset to start from; `--model list` prints them; plan: or a graph FILE.json",
+    { "--model", "NAME", "preset (`--model list` prints them), or a folder with a config.json; plan: or a graph.json",
       MODELS, TEXT, offsetof(Options, model), 0, 0, NULL },
     { "--layers", "N", "number of blocks", MODELS, INTEGER, offsetof(Options, layers), 1, 4096, NULL },
     { "--width", "N", "channels", MODELS, INTEGER, offsetof(Options, width), 1, 1 << 20, NULL },
@@ -142,6 +142,8 @@ static const Option options[] = {
     { "--verify", NULL, "also run step 1 keeping everything and compare all gradients bit by bit",
       CMD_TRAIN, FLAG, offsetof(Options, verify), 0, 0, NULL },
     { "--metrics", "FILE", "one JSON line a step", CMD_TRAIN, TEXT, offsetof(Options, metrics), 0, 0, NULL },
+    { "--export", "DIR", "save config.json and model.safetensors at the end, as transformers reads them",
+      CMD_TRAIN, TEXT, offsetof(Options, export_folder), 0, 0, NULL },
     { "--sample", "N", "print a text of N tokens at the end",
       CMD_TRAIN, INTEGER, offsetof(Options, sample), 0, 1e7, NULL },
     { "--sample-every", "N", "print a sample every N steps too",

@@ -60,7 +60,7 @@ typedef struct Options {
     double link; /* 1e9 bytes a second */
     bool list;
     /* training */
-    const char *data, *val_data, *tokenizer, *prompt, *metrics, *schedule;
+    const char *data, *val_data, *tokenizer, *prompt, *metrics, *schedule, *export_folder;
     int64_t steps, warmup, eval_every, eval_batches, sample, sample_every, seed;
     double lr, min_lr, weight_decay, beta1, beta2, clip, temperature, top_p;
     bool verify;

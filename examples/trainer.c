@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "examples/writer.h"
+#include "models/files/model_files.h"
 #include "runtime/base.h"
 #include "runtime/io/hash.h"
 
@@ -14,6 +15,7 @@ TideStatus trainer_new(Session *s, const TidePlan *plan, const Text *text, Train
     t->epoch = config_epoch(&s->model->config, text->train);
     TRY(tide_run_new(s->model->program, plan, &t->run));
     TRY(model_init(s->model, t->run, t->seed));
+    if (s->files) TRY(model_files_load(s->model, t->run, s->files));
     return loader_new(s->tide, &s->model->config, (LoaderStart){ text->train, { .seed = t->seed } },
                       &t->loader);
 }
