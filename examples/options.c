@@ -31,7 +31,7 @@ enum {
 
 // clang-format off
 static const Option options[] = {
-    { "--model", "NAME", "preset (`--model list` prints them) or a folder with a config.json; plan: or a graph.json",
+    { "--model", "NAME", "preset (`--model list`) or a folder with a config.json; plan: or a graph.json",
       MODELS, TEXT, offsetof(Options, model), 0, 0, NULL },
     { "--layers", "N", "number of blocks", MODELS, INTEGER, offsetof(Options, layers), 1, 4096, NULL },
     { "--width", "N", "channels", MODELS, INTEGER, offsetof(Options, width), 1, 1 << 20, NULL },
