@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "examples/model_choice.h"
 #include "examples/commands.h"
 #include "examples/output.h"
 #include "examples/session.h"
@@ -54,7 +55,7 @@ static int write_with(Session *s, Tokenizer *k, TideRun *run)
     char *text = NULL;
     size_t n;
 
-    TideStatus status = model_init(s->model, run, (uint64_t)o->seed);
+    TideStatus status = model_begin(s, run);
     if (!status) status = model_write(s->model, run, k, &w, &text, &n);
     int rc = status ? (session_fail(s, status), EXIT_WORLD) : print_text(o, text, n);
     free(text);

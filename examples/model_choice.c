@@ -63,6 +63,13 @@ int model_read_config(const Session *s, ModelConfig *config)
     return EXIT_DONE;
 }
 
+TideStatus model_begin(const Session *s, TideRun *r)
+{
+    TideStatus status = model_init(s->model, r, (uint64_t)s->options->seed);
+
+    return status || !s->files ? status : model_files_load(s->model, r, s->files);
+}
+
 /* ---- Export ----------------------------------------------------------------------------- */
 
 /* The folder that a path lies in. */

@@ -10,6 +10,9 @@
 int model_find(Session *s, ModelConfig *config);
 int model_read_config(const Session *s, ModelConfig *config);
 
+/* The weights of a new run: starting weights by --seed, or those of the files. */
+TideStatus model_begin(const Session *s, TideRun *r);
+
 /* Refuse --export where the model cannot be saved or the folder cannot be written; leaves no trace. */
 int export_check(const Session *s);
 /* Save the weights of a run as --export says, if it does. */

@@ -278,7 +278,8 @@ int session_open(const Options *o, Session *s)
     if (!rc && o->batch_auto) rc = batch_choose(s, &config);
     if (rc) return rc;
     TideStatus status = model_new(s->tide, &config, &s->model);
-    if (!status && s->files && o->command == CMD_TRAIN) status = model_files_check(s->model, s->files);
+    if (!status && s->files && o->command & (CMD_TRAIN | CMD_SAMPLE))
+        status = model_files_check(s->model, s->files);
     if (status) return session_fail(s, status);
     s->program = s->model->program;
     s->micro = s->model->micro;

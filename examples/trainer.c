@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "examples/writer.h"
-#include "models/files/model_files.h"
+#include "examples/model_choice.h"
 #include "runtime/base.h"
 #include "runtime/io/hash.h"
 
@@ -14,8 +14,7 @@ TideStatus trainer_new(Session *s, const TidePlan *plan, const Text *text, Train
     *t = (Trainer){ .session = s, .text = text, .seed = (uint64_t)s->options->seed, .trace_step = -1 };
     t->epoch = config_epoch(&s->model->config, text->train);
     TRY(tide_run_new(s->model->program, plan, &t->run));
-    TRY(model_init(s->model, t->run, t->seed));
-    if (s->files) TRY(model_files_load(s->model, t->run, s->files));
+    TRY(model_begin(s, t->run));
     return loader_new(s->tide, &s->model->config, (LoaderStart){ text->train, { .seed = t->seed } },
                       &t->loader);
 }

@@ -77,6 +77,11 @@ Test(cli_files, a_saved_model_is_a_model)
         { MODEL "--seq 8 --lr 0 --export m2 && cmp m/model.safetensors m2/model.safetensors", 0, "" },
         { MODEL "--export m && cmp m/model.safetensors n/model.safetensors", 0, "" }, /* over itself */
         { MODEL "--verify --budget least", 0, "weights:" },
+        { TIDE "sample --model m --device cpu --temperature 0 --tokens 20 --seed 1 >a 2>log && " TIDE
+               "sample --model m --device cpu --temperature 0 --tokens 20 --seed 2 >b 2>log && cmp a b && "
+               "test -s a",
+          0, "" }, /* other starting weights, had they counted */
+        { COPY "rm d/model.safetensors; " TIDE "sample --model d --device cpu", 2, "no weights" },
     };
 
     expect_cases(rows, sizeof rows / sizeof *rows);
