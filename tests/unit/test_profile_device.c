@@ -217,7 +217,7 @@ Test(described, scaled_scratch_stays_a_number_of_bytes)
     side_close(&there);
 }
 
-/* A file of a hundred thousand entries would be read in minutes, for each is looked for among those before. */
+/* Each entry is looked for among those before it: a file of a hundred thousand would be read for minutes. */
 Test(described, more_entries_than_are_read_are_refused)
 {
     Side here;
