@@ -239,7 +239,10 @@ static int refuse_unknown(const Options *o, const char *word)
     return refuse(o, "unknown option %s; tide %s --help lists all", word, command_name(o->command));
 }
 
-bool size_parse(const char *text, Size *out)
+/* ---- values ----------------------------------------------------------------- */
+
+/* Read "6GiB", "6GB", "512MiB", "40%", "least" or bytes. False if it is none of them. */
+static bool size_parse(const char *text, Size *out)
 {
     static const struct {
         const char *name;

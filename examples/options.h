@@ -85,9 +85,6 @@ enum { LONGEST_NAME = 64 }; /* of an option */
 /* Of n names, the one that resembles word most; NULL if none is near. */
 const char *nearest_name(const char *word, const char *const *names, int n);
 
-/* Read "6GiB", "6GB", "512MiB", "40%", "least" or bytes. False if it is none of them. */
-bool size_parse(const char *text, Size *out);
-
 /* Say on stderr what is wrong with the input, as one paragraph that begins with the command.
  * Returns EXIT_BAD_INPUT. */
 int refuse(const Options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -25,7 +25,7 @@ double step_seconds(const Session *s)
     return plan_step_seconds(s, s->plan);
 }
 
-double keep_step_seconds(const Session *s)
+static double keep_step_seconds(const Session *s)
 {
     return session_accum(s) * s->stats.keep_seconds + update_seconds(s, s->plan);
 }

@@ -11,7 +11,6 @@ double step_seconds(const Session *s);
 double plan_step_seconds(const Session *s, const TidePlan *plan);
 /* What is proven for a micro-step, as for the step; the update has no choice. */
 double plan_step_bound(const Session *s, const TidePlan *plan, double micro);
-double keep_step_seconds(const Session *s);
 
 /* Everything that `tide plan --json` says. A new reference. */
 json_t *plan_json(const Session *s);

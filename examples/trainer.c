@@ -30,7 +30,8 @@ void trainer_close(Trainer *t)
     tide_run_free(t->run);
 }
 
-double learning_rate(const Options *o, int64_t step)
+/* Of a step, counted from 0. */
+static double learning_rate(const Options *o, int64_t step)
 {
     double least = o->min_lr >= 0 ? o->min_lr : o->lr / 10;
     int64_t warmup = o->warmup >= 0 ? o->warmup : o->steps / 20;

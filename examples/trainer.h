@@ -38,8 +38,6 @@ void trainer_close(Trainer *t);
 /* Enqueue the micro-steps of the next step; then its update. After a stop micro-steps may be missing. */
 TideStatus trainer_gradients(Trainer *t, int64_t step);
 TideStatus trainer_update(Trainer *t, int64_t step);
-/* Learning rate of a step, counted from 0. */
-double learning_rate(const Options *o, int64_t step);
 
 /* Epochs that are over after a step that was enqueued, the newest or the one before; NaN: there are none. */
 double trainer_epochs(const Trainer *t, int64_t step);

@@ -1,7 +1,7 @@
 /* plan.h - a plan is a straight-line program over memory slots.
  *
  * The planner writes it, plan_check() proves it, exec.c runs it with one loop
- * and one switch, and plan_json.c stores it. None of them knows the others.
+ * and one switch, plan_save.c and plan_load.c store it. None of them knows the others.
  * A plan has one section per graph of the program; sections share the places
  * of the persistent tensors. */
 #ifndef TIDE_PLAN_H

@@ -1,13 +1,14 @@
 /* planner.c - a program and a budget become a plan.
  *
  *     describe   every graph as numbers; homes for what is persistent        problem.c, liveness.c
- *     decide     a fate for each activation                                  search_*.c, baselines.c
+ *     decide     a fate for each activation                                  search*.c, baselines.c
  *     schedule   re-runs, stays, copies and their moments                    schedule.c, moments.c
  *     place      offsets                                                     layout.c, place.c
  *     emit       slots and steps with few waits, and their predicted times   emit.c
  *
  * Deciding looks at live bytes; placing may need more. Then the limit of live bytes is tightened, and
- * all of it is done again (solve.c). */
+ * all of it is done again (solve.c). How far a plan can be from the best is known by bound.c and bound_time.c;
+ * decide.c says why each fate was chosen. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

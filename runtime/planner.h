@@ -60,8 +60,6 @@ TideStatus planner_find_extremes(Planner *pl);
 TideStatus planner_note_bound(Planner *pl, int graph);
 /* Schedule and place graph 0 as the solution says, ready to be emitted. */
 TideStatus planner_apply(Planner *pl, const Solution *s);
-/* An empty solution in the planner's pool. */
-TideStatus planner_new_solution(Planner *pl, Solution *out);
 
 /* Write what was decided for each tensor with a choice, its price and the moment that binds, into the plan.
  * Evaluates other fates, so it comes after the sections were emitted. */

@@ -23,7 +23,8 @@ static TideStatus no_memory(const Planner *pl)
                      pl->program->n_tensors);
 }
 
-TideStatus planner_new_solution(Planner *pl, Solution *out)
+/* An empty solution in the planner's pool. */
+static TideStatus new_solution(Planner *pl, Solution *out)
 {
     *out = (Solution){ .fates =
                            pool_new(&pl->pool, (size_t)pl->work[0].problem->n_tensors, sizeof *out->fates) };
@@ -186,8 +187,8 @@ TideStatus planner_solve(Planner *pl, const Solution *also, Solution *out)
     TidePolicy policy = pl->budget.policy;
     Solution trial;
 
-    TRY(planner_new_solution(pl, out));
-    TRY(planner_new_solution(pl, &trial));
+    TRY(new_solution(pl, out));
+    TRY(new_solution(pl, &trial));
     if (pl->others > pl->device_limit) return TIDE_OK;
     if (policy <= TIDE_POLICY_KEEP && lasts_whole(pl, &pl->keep)) {
         copy_solution(pl, &pl->keep, out);
@@ -219,7 +220,7 @@ static TideStatus add_candidate(Planner *pl, Candidates *c, const TideFate *fate
     Score score = evaluate(w->evaluator, fates, 0);
 
     if (score.host_bytes > pl->host_limit) return TIDE_OK;
-    TRY(planner_new_solution(pl, s));
+    TRY(new_solution(pl, s));
     memcpy(s->fates, fates, (size_t)w->problem->n_tensors * sizeof *fates);
     s->live = s->live_limit = score.peak; /* the same peak with looser moments */
     s->enough = score.peak;
@@ -281,8 +282,8 @@ TideStatus planner_find_extremes(Planner *pl)
 {
     GraphWork *w = &pl->work[0];
 
-    TRY(planner_new_solution(pl, &pl->keep));
-    TRY(planner_new_solution(pl, &pl->least));
+    TRY(new_solution(pl, &pl->keep));
+    TRY(new_solution(pl, &pl->least));
     baseline_fates(w->facts, TIDE_POLICY_KEEP, pl->keep.fates);
     TRY(planner_note_bound(pl, 0));
     Score score = evaluate(w->evaluator, pl->keep.fates, SIZE_MAX);

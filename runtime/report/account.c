@@ -6,7 +6,7 @@
 #include "runtime/base.h"
 #include "runtime/holding.h"
 
-const char *const account_part_names[PART_COUNT] = {
+static const char *const part_names[PART_COUNT] = {
     [PART_PARAMETERS] = "parameters", [PART_GRADIENTS] = "gradients",     [PART_OPTIMIZER] = "optimizer",
     [PART_INPUTS] = "inputs",         [PART_ACTIVATIONS] = "activations", [PART_OTHERS] = "others",
     [PART_SCRATCH] = "scratch",
@@ -206,7 +206,7 @@ void account_print(const Account *a, size_t fixed_bytes, FILE *to)
             a->graph, a->node);
     fprintf(to, "  %-12s %14s\n", "fixed", bytes_text(fixed_bytes, text));
     for (int i = 0; i < PART_COUNT; i++)
-        fprintf(to, "  %-12s %14s\n", account_part_names[i], bytes_text(a->part[i], text));
+        fprintf(to, "  %-12s %14s\n", part_names[i], bytes_text(a->part[i], text));
     fprintf(to, "  %-12s %14s\n", "unused", bytes_text(a->arena > a->live ? a->arena - a->live : 0, text));
     fprintf(to, "  %-12s %14s\n", "together", bytes_text(a->arena + fixed_bytes, text));
     fprintf(to, "  held then:");

@@ -15,7 +15,6 @@ typedef enum AccountPart {
     PART_SCRATCH,
     PART_COUNT
 } AccountPart;
-extern const char *const account_part_names[PART_COUNT];
 
 typedef struct Holder {
     const char *tensor;
