@@ -7,8 +7,8 @@
  *     emit       slots and steps with few waits, and their predicted times   emit.c
  *
  * Deciding looks at live bytes; placing may need more. Then the limit of live bytes is tightened, and
- * all of it is done again (solve.c). How far a plan can be from the best is known by bound.c and bound_time.c;
- * decide.c says why each fate was chosen. */
+ * all of it is done again (solve.c). How far a plan can be from the best is known by bound.c and
+ * bound_time.c; decide.c says why each fate was chosen. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
