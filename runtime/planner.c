@@ -312,7 +312,7 @@ static TideStatus refuse_host(const Planner *pl)
 static TideStatus refuse(Planner *pl, size_t *least)
 {
     char budget[BYTES_TEXT], fixed[BYTES_TEXT], lowest[BYTES_TEXT], proven[BYTES_TEXT], names[300] = "-",
-                                                                                    needed[300];
+                                                                                        needed[300];
     const Facts *binding = pl->work[pl->bound_graph].facts;
     size_t first = pl->least.height, found = most(first, pl->others);
     int graph = pl->others > first ? pl->highest : 0;
