@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "models/text/loader.h"
+#include "models/text/text.h"
 
 enum { SEED = 1337, WARMUP = 100, EVAL_BATCHES = 20, EVAL_EVERY = 250 };
 static const double peak_rate = 1e-3, least_rate = 1e-4;
@@ -55,13 +56,15 @@ static TideStatus prepare(Training *t, const char *path, double percent)
 
     model_preset("gpt-char", &c);
     c.no_bias = c.gelu_erf = true;
-    TideStatus status = text_open(t->tide, path, NULL, c.seq, &t->text);
+    TideStatus status =
+        text_open(t->tide, (TextSource){ .train = path, .window = c.seq + 1, .vocab = c.vocab }, &t->text);
     if (!status) status = model_new(t->tide, &c, &t->model);
     if (!status) status = plan_within(t, percent);
     if (!status) status = tide_run_new(t->model->program, t->plan, &t->run);
     if (!status) status = model_init(t->model, t->run, SEED);
-    LoaderStart at = { .tokens = t->text ? t->text->train : (Tokens){ 0 }, .seed = SEED };
-    return status ? status : loader_new(t->tide, &t->model->config, at, &t->loader);
+    if (status) return status;
+    return loader_new(t->tide, &t->model->config, (LoaderStart){ t->text->train, { .seed = SEED } },
+                      &t->loader);
 }
 
 static TideStatus step(Training *t, int i, double *loss)

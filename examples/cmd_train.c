@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include "examples/commands.h"
+#include "examples/model_choice.h"
 #include "examples/progress.h"
 #include "examples/report.h"
 #include "examples/verify.h"
@@ -78,15 +79,22 @@ static int check_options(const Options *o)
 static int open_text(Train *t)
 {
     const ModelConfig *c = &t->session.model->config;
-    int64_t window = config_window(c);
-    TideStatus status = text_open(t->session.tide, t->o->data, t->o->val_data, (int)window - 1, &t->text);
+    const Options *o = t->o;
+    TextSource source = { .train = o->data,
+                          .validate = o->val_data,
+                          .tokenizer = o->tokenizer,
+                          .window = (int)config_window(c),
+                          .vocab = c->vocab };
+    TideStatus status = text_open(t->session.tide, source, &t->text);
 
+    if (!status) status = loader_check(t->session.tide, c, (LoaderStart){ .part = t->text->train });
     if (status) return session_fail(&t->session, status);
-    if (t->text->vocab > c->vocab)
-        return refuse(t->o, "the bytes of %s need a vocabulary of %d, but --vocab is %d", t->o->data,
-                      t->text->vocab, c->vocab);
-    if ((t->o->sample || t->o->sample_every) && !t->session.model->sample)
-        return refuse(t->o, "--sample: a model of family %s writes no text", c->family);
+    if (!o->sample && !o->sample_every) return EXIT_DONE;
+    if (!t->session.model->sample)
+        return refuse(o, "--sample: a model of family %s writes no text", c->family);
+    if (!t->text->tokenizer)
+        return refuse(o, "--sample: %s holds tokens, and --tokenizer must say which text they stand for",
+                      o->data);
     return EXIT_DONE;
 }
 
@@ -120,6 +128,7 @@ static int prepare(Train *t)
     TideStatus status = TIDE_OK;
     int rc = session_open(t->o, s);
 
+    if (!rc) rc = export_check(s);
     if (!rc) rc = open_text(t);
     if (!rc) rc = session_plan(s);
     if (!rc) rc = check_free_memory(t);
@@ -219,6 +228,7 @@ static int finish(Train *t, int64_t step, bool previous)
                           .norm = result.norm,
                           .loss_scale = result.loss_scale > 0 ? result.loss_scale : NAN,
                           .skipped = result.skipped,
+                          .epochs = trainer_epochs(&t->trainer, step),
                           .seconds = end - t->mark,
                           .process_bytes = t->process_bytes,
                           .host_bytes = t->session.stats.host_bytes };
@@ -349,6 +359,8 @@ static json_t *summary_json(const Train *t, double median)
                   s->model->config.seq, "accum", s->model->config.accum, "steps", (json_int_t)t->done,
                   "tokens", (json_int_t)(t->done * tokens_per_step(t)));
 
+    json_object_set_new(j, "epochs",
+                        t->done ? json_number(trainer_epochs(&t->trainer, t->done - 1)) : json_null());
     json_object_set_new(j, "loss", json_number(t->loss));
     json_object_set_new(j, "val_loss", json_number(t->val_loss));
     json_object_set_new(j, "loss_scale", t->next_scale > 0 ? json_number(t->next_scale) : json_null());
@@ -428,6 +440,7 @@ static int summarize(Train *t)
     TideRunStats stats;
     int rc = world(t, trainer_hash(&t->trainer, false, &t->weights_hash));
 
+    if (!rc) rc = world(t, export_model(&t->session, t->trainer.run));
     if (!rc) rc = save_trace(t);
     if (!rc) rc = world(t, tide_run_stats(t->trainer.run, &stats));
     if (rc) return rc;

@@ -8,6 +8,7 @@ int cmd_plan(const Options *o);
 int cmd_explain(const Options *o);
 int cmd_diff(const Options *o);
 int cmd_profile(const Options *o);
+int cmd_sample(const Options *o);
 int cmd_place(const Options *o);
 int cmd_devices(const Options *o);
 

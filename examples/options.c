@@ -25,13 +25,13 @@ typedef struct Option {
 
 enum {
     PLANS = CMD_TRAIN | CMD_PLAN,
-    MODELS = PLANS | CMD_PROFILE,
+    MODELS = PLANS | CMD_PROFILE | CMD_SAMPLE,
     ALL = MODELS | CMD_PLACE | CMD_DEVICES | CMD_EXPLAIN | CMD_DIFF
 };
 
 // clang-format off
 static const Option options[] = {
-    { "--model", "NAME", "preset to start from; `--model list` prints them; plan: or a graph FILE.json",
+    { "--model", "NAME", "preset (`--model list`) or a folder with a config.json; plan: or a graph.json",
       MODELS, TEXT, offsetof(Options, model), 0, 0, NULL },
     { "--layers", "N", "number of blocks", MODELS, INTEGER, offsetof(Options, layers), 1, 4096, NULL },
     { "--width", "N", "channels", MODELS, INTEGER, offsetof(Options, width), 1, 1 << 20, NULL },
@@ -78,7 +78,7 @@ static const Option options[] = {
     { "--no-pin", NULL, "GPU: host memory is not page-locked; copies are several times slower",
       MODELS, FLAG, offsetof(Options, no_pin), 0, 0, NULL },
     { "--budget", "SIZE", "most device memory: 6GiB, 512MiB, bytes, 40% of what is free to choose, or least",
-      PLANS, SIZE, offsetof(Options, budget), 0, 0, NULL },
+      PLANS | CMD_SAMPLE, SIZE, offsetof(Options, budget), 0, 0, NULL },
     { "--host-budget", "SIZE", "most pinned host memory; 0: offload nothing",
       PLANS, SIZE, offsetof(Options, host_budget), 0, 0, NULL },
     { "--no-recompute", NULL, "recompute nothing: keep or offload",
@@ -108,10 +108,16 @@ static const Option options[] = {
       CMD_PLAN, TEXT, offsetof(Options, csv), 0, 0, NULL },
     { "--list", NULL, "print the plan, one step a line",
       CMD_PLAN, FLAG, offsetof(Options, list), 0, 0, NULL },
-    { "--data", "FILE", "text to learn from; its bytes are the tokens",
+    { "--data", "FILE", "text to learn from, or token files of llm.c (*.bin, also as a quoted pattern)",
       CMD_TRAIN, TEXT, offsetof(Options, data), 0, 0, NULL },
-    { "--val-data", "FILE", "text to validate on; default: the last 10 % of --data",
+    { "--val-data", "FILE", "what to validate on, likewise; default: the last 10 % of --data",
       CMD_TRAIN, TEXT, offsetof(Options, val_data), 0, 0, NULL },
+    { "--tokenizer", "DIR", "with encoder.json and vocab.bpe, or llama2.c's tokenizer.bin; default: bytes",
+      CMD_TRAIN | CMD_SAMPLE, TEXT, offsetof(Options, tokenizer), 0, 0, NULL },
+    { "--prompt", "TEXT", "the text to continue; default: begin one",
+      CMD_SAMPLE, TEXT, offsetof(Options, prompt), 0, 0, NULL },
+    { "--tokens", "N", "tokens to write at most (default 256)",
+      CMD_SAMPLE, INTEGER, offsetof(Options, sample), 1, 1e7, NULL },
     { "--steps", "N", "updates (default 500)", CMD_TRAIN, INTEGER, offsetof(Options, steps), 1, 1e12, NULL },
     { "--lr", "X", "learning rate after warm-up (default 0.0003)",
       CMD_TRAIN, NUMBER, offsetof(Options, lr), 0, 1e6, NULL },
@@ -132,16 +138,20 @@ static const Option options[] = {
     { "--eval-batches", "N", "batches of a validation (default 20)",
       CMD_TRAIN, INTEGER, offsetof(Options, eval_batches), 1, 1e9, NULL },
     { "--seed", "N", "of weights, data order, dropout and sampling (default 0)",
-      PLANS, INTEGER, offsetof(Options, seed), 0, 9e15, NULL },
+      PLANS | CMD_SAMPLE, INTEGER, offsetof(Options, seed), 0, 9e15, NULL },
     { "--verify", NULL, "also run step 1 keeping everything and compare all gradients bit by bit",
       CMD_TRAIN, FLAG, offsetof(Options, verify), 0, 0, NULL },
     { "--metrics", "FILE", "one JSON line a step", CMD_TRAIN, TEXT, offsetof(Options, metrics), 0, 0, NULL },
-    { "--sample", "N", "print N bytes of text at the end",
+    { "--export", "DIR", "save config.json and model.safetensors at the end, as transformers reads them",
+      CMD_TRAIN, TEXT, offsetof(Options, export_folder), 0, 0, NULL },
+    { "--sample", "N", "print a text of N tokens at the end",
       CMD_TRAIN, INTEGER, offsetof(Options, sample), 0, 1e7, NULL },
     { "--sample-every", "N", "print a sample every N steps too",
       CMD_TRAIN, INTEGER, offsetof(Options, sample_every), 0, 1e12, NULL },
-    { "--temperature", "X", "of sampling (default 0.8)",
-      CMD_TRAIN, NUMBER, offsetof(Options, temperature), 0, 100, NULL },
+    { "--temperature", "X", "of sampling (default 0.8); 0: always the likeliest token",
+      CMD_TRAIN | CMD_SAMPLE, NUMBER, offsetof(Options, temperature), 0, 100, NULL },
+    { "--top-p", "P", "sample from the likeliest tokens that have this share (default 1: from all)",
+      CMD_TRAIN | CMD_SAMPLE, NUMBER, offsetof(Options, top_p), 0, 1, NULL },
     { "--capacity", "SIZE", "bytes (or units of the file) that the buffers must fit",
       CMD_PLACE, SIZE, offsetof(Options, capacity), 0, 0, NULL },
     { "--seconds", "S", "search at most this long (default 1)",
@@ -174,6 +184,8 @@ static const struct {
     { CMD_DIFF, "diff", "tide diff A B [--json]", "Say what two saved plans decide differently.", 2 },
     { CMD_PLACE, "place", "tide place buffers.csv --capacity N [options]",
       "Give a list of buffers (columns id, lower, upper, size) offsets that do not overlap.", 1 },
+    { CMD_SAMPLE, "sample", "tide sample --model NAME [--prompt TEXT] [options]",
+      "Write a text, or continue one, with a model.", 0 },
     { CMD_DEVICES, "devices", "tide devices [options]", "Say what this machine offers.", 0 },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
@@ -208,43 +220,7 @@ int check_writable(const Options *o, const char *option, const char *path)
     return EXIT_DONE;
 }
 
-/* ---- names that resemble each other --------------------------------------- */
-
-enum { LONGEST_NAME = 64 };
-
-/* Letters to insert, delete or replace to turn a into b (Levenshtein). */
-static int edit_distance(const char *a, const char *b)
-{
-    int row[LONGEST_NAME + 1];
-    size_t n = strlen(b);
-
-    if (n > LONGEST_NAME || strlen(a) > LONGEST_NAME) return LONGEST_NAME;
-    for (size_t j = 0; j <= n; j++) row[j] = (int)j;
-    for (size_t i = 0; a[i]; i++) {
-        int corner = row[0];
-        row[0] = (int)i + 1;
-        for (size_t j = 0; j < n; j++) {
-            int best = corner + (a[i] != b[j]);
-            corner = row[j + 1];
-            if (best > row[j] + 1) best = row[j] + 1;
-            if (best > corner + 1) best = corner + 1;
-            row[j + 1] = best;
-        }
-    }
-    return row[n];
-}
-
-const char *nearest_name(const char *word, const char *const *names, int n)
-{
-    const char *nearest = NULL;
-    int best = (int)strlen(word) / 3 + 2;
-
-    for (int i = 0; i < n; i++) {
-        int d = edit_distance(word, names[i]);
-        if (d < best) best = d, nearest = names[i];
-    }
-    return nearest;
-}
+/* ---- values ----------------------------------------------------------------- */
 
 static int refuse_unknown(const Options *o, const char *word)
 {
@@ -438,6 +414,7 @@ static Options defaults(Command command)
                       .clip = -1,
                       .eval_batches = 20,
                       .temperature = 0.8,
+                      .top_p = 1,
                       .seconds = 1,
                       .schedule = "cosine" };
 }

@@ -26,7 +26,8 @@ typedef enum Command {
     CMD_DEVICES = 8,
     CMD_PROFILE = 16,
     CMD_EXPLAIN = 32,
-    CMD_DIFF = 64
+    CMD_DIFF = 64,
+    CMD_SAMPLE = 128
 } Command;
 
 typedef enum SizeKind { SIZE_DEFAULT, SIZE_BYTES, SIZE_PERCENT, SIZE_LEAST } SizeKind;
@@ -59,9 +60,9 @@ typedef struct Options {
     double link; /* 1e9 bytes a second */
     bool list;
     /* training */
-    const char *data, *val_data, *metrics, *schedule;
+    const char *data, *val_data, *tokenizer, *prompt, *metrics, *schedule, *export_folder;
     int64_t steps, warmup, eval_every, eval_batches, sample, sample_every, seed;
-    double lr, min_lr, weight_decay, beta1, beta2, clip, temperature;
+    double lr, min_lr, weight_decay, beta1, beta2, clip, temperature, top_p;
     bool verify;
     /* place, profile, explain and diff */
     const char *operand, *operand2, *output; /* words that are no options */
@@ -78,6 +79,8 @@ int options_parse(Command command, int argc, char **argv, Options *out);
 void options_help(Command command);
 /* The name of a command, for messages. */
 const char *command_name(Command command);
+
+enum { LONGEST_NAME = 64 }; /* of an option */
 
 /* Of n names, the one that resembles word most; NULL if none is near. */
 const char *nearest_name(const char *word, const char *const *names, int n);

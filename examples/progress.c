@@ -69,13 +69,13 @@ static void print_step(Progress *p, const StepRecord *r)
 /* Stalls inside a step are not measured, only predicted: null. */
 static bool write_metrics(FILE *to, const StepRecord *r)
 {
-    json_t *j =
-        json_pack("{s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:n}", "step", (json_int_t)r->step,
-                  "loss", json_number(r->loss), "lr", json_number(r->lr), "grad_norm", json_number(r->norm),
-                  "loss_scale", json_number(r->loss_scale), "skipped", (json_int_t)r->skipped, "tokens",
-                  (json_int_t)r->tokens, "seconds", json_number(r->seconds), "tokens_per_second",
-                  json_number((double)r->tokens / r->seconds), "process_bytes", (json_int_t)r->process_bytes,
-                  "host_bytes", (json_int_t)r->host_bytes, "stall_seconds");
+    json_t *j = json_pack(
+        "{s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:I, s:I, s:n}", "step", (json_int_t)r->step,
+        "loss", json_number(r->loss), "lr", json_number(r->lr), "grad_norm", json_number(r->norm),
+        "loss_scale", json_number(r->loss_scale), "skipped", (json_int_t)r->skipped, "tokens",
+        (json_int_t)r->tokens, "epochs", json_number(r->epochs), "seconds", json_number(r->seconds),
+        "tokens_per_second", json_number((double)r->tokens / r->seconds), "process_bytes",
+        (json_int_t)r->process_bytes, "host_bytes", (json_int_t)r->host_bytes, "stall_seconds");
     bool ok = j && json_dumpf(j, to, JSON_COMPACT) == 0 && fputc('\n', to) != EOF && fflush(to) == 0;
 
     json_decref(j);

@@ -11,6 +11,7 @@ typedef struct StepRecord {
     int64_t tokens;
     double loss, lr, norm, seconds;
     double loss_scale; /* NaN: no loss scaling */
+    double epochs;     /* so far; NaN: the data have none */
     int64_t skipped;   /* steps so far         */
     size_t process_bytes, host_bytes;
 } StepRecord;

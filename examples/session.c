@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "examples/batch.h"
+#include "examples/model_choice.h"
+#include "models/files/model_files.h"
 #include "runtime/base.h"
 #include "runtime/report/account.h"
 
@@ -120,20 +122,6 @@ static int set_types(const Session *s, ModelConfig *c)
         return refuse(o, "--grad-dtype %s: gradients are f32 or of the parameters' type, which is %s",
                       o->grad_dtype, type_name(c->dtype));
     return EXIT_DONE;
-}
-
-static int refuse_model(const Options *o)
-{
-    const char *names[64], *near;
-    char list[512] = "";
-    int n = 0;
-
-    for (size_t at = 0; n < 64 && (names[n] = model_preset_name(n)) != NULL && at < sizeof list; n++)
-        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", n ? " " : "", names[n]);
-    if (!o->model) return refuse(o, "--model is missing; the presets are: %s", list);
-    near = nearest_name(o->model, names, n);
-    return refuse(o, "there is no model %s%s%s%s The presets are: %s", o->model,
-                  near ? "; did you mean " : ".", near ? near : "", near ? "?" : "", list);
 }
 
 static void override_number(int *field, int64_t given)
@@ -277,18 +265,21 @@ int session_open(const Options *o, Session *s)
 
     *s = (Session){ .options = o };
     if (is_graph_file(o->model)) return open_graph(s);
-    if (!o->model || !model_preset(o->model, &config)) return refuse_model(o);
-    override_config(o, &config);
+    if ((rc = model_find(s, &config)) != EXIT_DONE) return rc;
     if (o->plan && (o->policy || o->n_forces))
         return refuse(o, "%s says how to plan, but --plan %s is a plan already; leave one of them out",
                       o->policy ? "--policy" : "--force", o->plan);
     rc = open_device(s);
     if (!rc) rc = check_device_options(s);
+    if (!rc && s->files) rc = model_read_config(s, &config);
+    if (!rc) override_config(o, &config);
     if (!rc) rc = set_types(s, &config);
     if (!rc && o->batch_auto) rc = session_limits(s);
     if (!rc && o->batch_auto) rc = batch_choose(s, &config);
     if (rc) return rc;
     TideStatus status = model_new(s->tide, &config, &s->model);
+    if (!status && s->files && o->command & (CMD_TRAIN | CMD_SAMPLE))
+        status = model_files_check(s->model, s->files);
     if (status) return session_fail(s, status);
     s->program = s->model->program;
     s->micro = s->model->micro;

@@ -11,6 +11,7 @@
 typedef struct Session {
     const Options *options;
     Tide *tide;
+    const char *files;    /* the folder or file that --model names; NULL: a preset               */
     Model *model;         /* NULL: a graph file, which can only be planned                       */
     TideProgram *program; /* the model's, or that of the graph file                              */
     TideGraph *micro;     /* graph 0: its activations have fates                                 */

@@ -13,7 +13,7 @@ static const struct {
 } commands[] = {
     { CMD_TRAIN, cmd_train }, { CMD_PLAN, cmd_plan },       { CMD_PROFILE, cmd_profile },
     { CMD_PLACE, cmd_place }, { CMD_DEVICES, cmd_devices }, { CMD_EXPLAIN, cmd_explain },
-    { CMD_DIFF, cmd_diff },
+    { CMD_DIFF, cmd_diff },   { CMD_SAMPLE, cmd_sample },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -26,6 +26,7 @@ static void print_usage(FILE *to)
             "  explain  why a plan keeps, recomputes or offloads a tensor\n"
             "  diff     what two plans decide differently\n"
             "  profile  time the operations of a model and the copies of a device\n"
+            "  sample   write or continue a text\n"
             "  place    give a list of buffers their offsets\n"
             "  devices  what this machine offers\n\n"
             "`tide COMMAND --help` lists the options of a command.\n"
@@ -42,8 +43,7 @@ static int refuse_command(const char *word)
     near = nearest_name(word, names, N_COMMANDS);
     fprintf(stderr,
             "tide: there is no command '%s'%s%s%s The commands are train, plan, explain, diff, profile, "
-            "place and "
-            "devices.\n",
+            "sample, place and devices.\n",
             word, near ? "; did you mean " : ".", near ? near : "", near ? "?" : "");
     return EXIT_BAD_INPUT;
 }

@@ -4,16 +4,18 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "models/text/sample.h"
+#include "examples/writer.h"
+#include "examples/model_choice.h"
 #include "runtime/base.h"
 #include "runtime/io/hash.h"
 
 TideStatus trainer_new(Session *s, const TidePlan *plan, const Text *text, Trainer *t)
 {
     *t = (Trainer){ .session = s, .text = text, .seed = (uint64_t)s->options->seed, .trace_step = -1 };
+    t->epoch = config_epoch(&s->model->config, text->train);
     TRY(tide_run_new(s->model->program, plan, &t->run));
-    TRY(model_init(s->model, t->run, t->seed));
-    return loader_new(s->tide, &s->model->config, (LoaderStart){ .tokens = text->train, .seed = t->seed },
+    TRY(model_begin(s, t->run));
+    return loader_new(s->tide, &s->model->config, (LoaderStart){ text->train, { .seed = t->seed } },
                       &t->loader);
 }
 
@@ -75,6 +77,7 @@ TideStatus trainer_gradients(Trainer *t, int64_t step)
 
     assert(d->step == step);
     t->valid[step & 1] = d->valid;
+    t->next[step & 1] = d->next;
     for (int i = 0; i < m->config.accum && !stopped(t); i++) {
         info.micro = i;
         if (step == t->trace_step && i == m->config.accum - 1)
@@ -85,6 +88,13 @@ TideStatus trainer_gradients(Trainer *t, int64_t step)
         TRY(tide_step(t->run, tide_graph_index(m->micro)));
     }
     return TIDE_OK;
+}
+
+double trainer_epochs(const Trainer *t, int64_t step)
+{
+    DataPosition next = t->next[step & 1];
+
+    return t->epoch ? (double)next.epoch + (double)next.sample / (double)t->epoch : NAN;
 }
 
 TideStatus trainer_update(Trainer *t, int64_t step)
@@ -159,79 +169,19 @@ TideStatus trainer_evaluate(Trainer *t, int64_t batches, double *loss)
     return status;
 }
 
-/* A text under way: the window that the model sees, and all that was drawn. */
-typedef struct Writing {
-    int32_t *window, *drawn; /* [seq], [n] */
-    float *logits;           /* [padded vocab] */
-    Sampler *sampler;
-    int length; /* tokens in the window */
-} Writing;
-
-static TideStatus draw_token(Trainer *t, Writing *w, int32_t *token)
-{
-    const Model *m = t->session->model;
-    int seq = m->config.seq;
-    TideStepInfo info = { .seed = t->seed, .row = w->length - 1, .loss_scale = 1, .grad_scale = 1 };
-
-    TRY(tide_write(t->run, m->sample_tokens, w->window, (size_t)seq * sizeof *w->window));
-    TRY(tide_write(t->run, m->sample_info, &info, sizeof info));
-    TRY(tide_step(t->run, tide_graph_index(m->sample)));
-    TRY(tide_read(t->run, m->sample_logits, w->logits, tide_tensor_bytes(m->program, m->sample_logits)));
-    *token = sampler_next(w->sampler, w->logits);
-    if (*token < 0)
-        return tide_fail(t->session->tide, TIDE_DEVICE, "a sample cannot be drawn: logits are no numbers");
-    if (w->length == seq) memmove(w->window, w->window + 1, (size_t)--w->length * sizeof *w->window);
-    w->window[w->length++] = *token;
-    return TIDE_OK;
-}
-
-static TideStatus writing_begin(Trainer *t, int64_t n, Writing *w)
-{
-    const Model *m = t->session->model;
-    Sampler settings = { .temperature = (float)t->session->options->temperature,
-                         .seed = t->seed,
-                         .vocab = m->config.vocab };
-
-    *w = (Writing){ .length = 1 };
-    w->window = calloc((size_t)m->config.seq, sizeof *w->window);
-    w->drawn = calloc((size_t)n + 1, sizeof *w->drawn);
-    w->logits = malloc(tide_tensor_bytes(m->program, m->sample_logits));
-    if (!w->window || !w->drawn || !w->logits)
-        return tide_fail(t->session->tide, TIDE_NO_MEMORY, "no memory for a sample of %lld bytes",
-                         (long long)n);
-    w->window[0] = '\n' < m->config.vocab ? '\n' : 0;
-    return sampler_new(t->session->tide, settings, &w->sampler);
-}
-
-static TideStatus decode(Trainer *t, const Writing *w, int64_t n, char **text)
-{
-    *text = calloc((size_t)n + 1, 1);
-    if (!*text)
-        return tide_fail(t->session->tide, TIDE_NO_MEMORY, "no memory for a sample of %lld bytes",
-                         (long long)n);
-    int64_t bytes = text_decode(w->drawn, n, *text);
-    for (int64_t i = 0; i < bytes; i++) {
-        unsigned char c = (unsigned char)(*text)[i];
-        if (c > 126 || (c < 32 && c != '\n' && c != '\t')) (*text)[i] = '?';
-    }
-    (*text)[bytes] = 0;
-    return TIDE_OK;
-}
-
 TideStatus trainer_sample(Trainer *t, int64_t n, char **text)
 {
-    Writing w;
-    TideStatus status = writing_begin(t, n, &w);
-    int64_t drawn = 0;
+    const Options *o = t->session->options;
+    Writing w = { .tokens = n,
+                  .temperature = (float)o->temperature,
+                  .top_p = (float)o->top_p,
+                  .seed = t->seed,
+                  .stop = t->stop };
+    size_t bytes;
 
-    *text = NULL;
-    while (!status && drawn < n && !stopped(t)) status = draw_token(t, &w, &w.drawn[drawn++]);
-    if (!status) status = decode(t, &w, drawn, text);
-    sampler_free(w.sampler);
-    free(w.logits);
-    free(w.drawn);
-    free(w.window);
-    return status;
+    TRY(model_write(t->session->model, t->run, t->text->tokenizer, &w, text, &bytes));
+    make_printable(*text, bytes);
+    return TIDE_OK;
 }
 
 /* ---- hashes ------------------------------------------------------------------------ */

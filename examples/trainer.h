@@ -7,6 +7,7 @@
 #include <signal.h>
 #include "examples/session.h"
 #include "models/text/loader.h"
+#include "models/text/text.h"
 
 typedef struct Trainer {
     Session *session;
@@ -17,6 +18,8 @@ typedef struct Trainer {
     const volatile sig_atomic_t *stop; /* once set, what takes long is cut short; NULL: never */
     int64_t trace_step; /* whose last micro-step and update are timed; -1: none */
     int64_t valid[2]; /* targets that count, of the newest even and odd steps: losses are sums over them */
+    DataPosition next[2]; /* in the data, after those steps: what a run that goes on from there begins with */
+    int64_t epoch;        /* steps of one; 0: there are none                                             */
     int64_t settled, updates; /* steps whose result was read, and those among them that were not skipped */
 } Trainer;
 
@@ -36,14 +39,17 @@ void trainer_close(Trainer *t);
 TideStatus trainer_gradients(Trainer *t, int64_t step);
 TideStatus trainer_update(Trainer *t, int64_t step);
 
+/* Epochs that are over after a step that was enqueued, the newest or the one before; NaN: there are none. */
+double trainer_epochs(const Trainer *t, int64_t step);
+
 /* The result of a step, each once and in order: of the newest one (waits for it), or the previous, which
  * is over sooner. */
 TideStatus trainer_result(Trainer *t, int64_t step, bool previous, StepResult *out);
 
 /* Mean loss of a target over batches spread evenly over the validation text; NaN after a stop. */
 TideStatus trainer_evaluate(Trainer *t, int64_t batches, double *loss);
-/* n bytes of text after a line break, with '?' for what no terminal can show; fewer after a stop.
- * The caller frees *text. */
+/* A text of n tokens, with '?' for what no terminal can show; fewer after a stop, and where the text ends.
+ * The data must have a tokenizer. The caller frees *text. */
 TideStatus trainer_sample(Trainer *t, int64_t n, char **text);
 
 /* A hash (runtime/io/hash.h) of the bytes of all gradients, or of all parameters, in order of declaration. */

@@ -6,8 +6,7 @@
 
 typedef struct Family {
     const char *name;
-    const char *classes;   /* the parameter whose rows are the vocabulary, padded rows last   */
-    const char *looked_up; /* the parameter that takes part in no product of matrices; ""     */
+    const char *classes[2]; /* the parameters whose rows are the vocabulary, padded rows last; NULL: none */
     bool        features;  /* takes numbers [batch, width] and one target a row, not a sequence */
     /* Fill in what the configuration leaves 0 and means a default. Cannot fail. */
     void   (*defaults)(ModelConfig *c);
@@ -17,11 +16,15 @@ typedef struct Family {
     bool   (*build)(Model *m, Params *s);
     /* Standard deviation of the starting values of a parameter of 2 dimensions. */
     double (*deviation)(const ModelConfig *c, const char *parameter);
+    /* Does a parameter take part in no product of matrices? NULL: all do. */
+    bool   (*looked_up)(const ModelConfig *c, const char *parameter);
     /* Floating-point operations of a token besides 6 for every parameter. */
     double (*extra_flops)(const ModelConfig *c);
 } Family;
 
 extern const Family family_gpt, family_mlp;
+/* Are the rows of a parameter the vocabulary? */
+bool family_has_classes(const Family *f, const char *parameter);
 /* NULL: there is none of that name. */
 const Family *family_find(const char *name);
 

@@ -1,4 +1,4 @@
-/* gpt.c - GPT-2: pre-norm blocks, learned positions, a head tied to the embedding.
+/* gpt.c - GPT-2: pre-norm blocks, learned positions, a head tied to the embedding or one of its own.
  *
  * The sum of a residual and the norm behind it are one node, so block i begins with the end of
  * block i - 1: the node belongs to block i, its first output is called "block<i-1>/res2".
@@ -13,6 +13,7 @@
 /* Elements of a block of rows of an MLP and of packed heads: large enough to fill any device. They do not
  * depend on the device, so that neither does the graph. */
 enum { MLP_ELEMENTS = 256 << 20, ATTENTION_ELEMENTS = 85 << 20 };
+enum { MOST_WIDTH = 1 << 20 };
 
 typedef struct Block {
     Affine ln1, qkv, proj, ln2, fc, fcproj;
@@ -20,8 +21,8 @@ typedef struct Block {
 
 typedef struct Gpt {
     const ModelConfig *config;
-    TideTensor wte, wpe;
-    Block *block; /* [layers], owned */
+    TideTensor wte, wpe, head; /* head is wte where they are tied */
+    Block *block;              /* [layers], owned */
     Affine ln_f;
 } Gpt;
 
@@ -48,8 +49,8 @@ static Block block_new(Params *s, const ModelConfig *c, int i)
                     .qkv = affine_new(s, name[1], (TideShape){ 2, { packed, w } }, bias),
                     .proj = affine_new(s, name[2], (TideShape){ 2, { w, w } }, bias),
                     .ln2 = affine_new(s, name[3], (TideShape){ 1, { w } }, bias),
-                    .fc = affine_new(s, name[4], (TideShape){ 2, { 4 * w, w } }, bias),
-                    .fcproj = affine_new(s, name[5], (TideShape){ 2, { w, 4 * w } }, bias) };
+                    .fc = affine_new(s, name[4], (TideShape){ 2, { c->inner, w } }, bias),
+                    .fcproj = affine_new(s, name[5], (TideShape){ 2, { w, c->inner } }, bias) };
 }
 
 static void declare_parameters(Gpt *gpt, Params *s)
@@ -57,9 +58,12 @@ static void declare_parameters(Gpt *gpt, Params *s)
     const ModelConfig *c = gpt->config;
 
     gpt->wte = params_add(s, "wte.weight", (TideShape){ 2, { c->padded_vocab, c->width } });
-    gpt->wpe = params_add(s, "wpe.weight", (TideShape){ 2, { c->seq, c->width } });
+    gpt->wpe = params_add(s, "wpe.weight", (TideShape){ 2, { c->positions, c->width } });
     for (int i = 0; i < c->layers; i++) gpt->block[i] = block_new(s, c, i);
     gpt->ln_f = affine_new(s, "ln_f", (TideShape){ 1, { c->width } }, !c->no_bias);
+    gpt->head = gpt->wte;
+    if (c->untied)
+        gpt->head = params_add(s, "lm_head.weight", (TideShape){ 2, { c->padded_vocab, c->width } });
 }
 
 /* ---- Forward -------------------------------------------------------------- */
@@ -175,7 +179,7 @@ static TideTensor mlp_branch(const Pass *p, const Gpt *gpt, int i, TideTensor x)
 
     if (!all) return y;
     int64_t rows = all->shape.dim[0] * all->shape.dim[1], step = gpt->config->mlp_block;
-    if (!step) step = tide_block_rows(rows, 4 * (int64_t)gpt->config->width, MLP_ELEMENTS);
+    if (!step) step = tide_block_rows(rows, gpt->config->inner, MLP_ELEMENTS);
     for (int64_t first = 0; first < rows; first += step) {
         int block = step < rows ? (int)(first / step) : -1;
         int64_t count = first + step < rows ? step : rows - first;
@@ -247,7 +251,7 @@ static void build_micro(Model *m, const Gpt *gpt, const Params *s)
     m->info = info_input(g);
     Pass p = { .g = g, .info = m->info, .dropout = c->dropout, .attn_dropout = c->attn_dropout };
     TideTensor x = forward(&p, gpt, m->tokens);
-    Head head = { .x = x, .weight = gpt->wte, .targets = m->targets, .info = m->info };
+    Head head = { .x = x, .weight = gpt->head, .targets = m->targets, .info = m->info };
     head_train(g, c, head, s);
 }
 
@@ -260,7 +264,7 @@ static void build_eval(Model *m, const Gpt *gpt)
     m->eval_targets = tide_input(g, "targets", TIDE_I32, batch_of(c));
     m->eval_info = info_input(g);
     TideTensor x = forward(&(Pass){ .g = g, .info = m->eval_info }, gpt, m->eval_tokens);
-    Head head = { .x = x, .weight = gpt->wte, .targets = m->eval_targets, .info = m->eval_info };
+    Head head = { .x = x, .weight = gpt->head, .targets = m->eval_targets, .info = m->eval_info };
     m->eval_loss = head_eval(g, c, head);
 }
 
@@ -272,7 +276,7 @@ static void build_sample(Model *m, const Gpt *gpt)
     m->sample_info = info_input(g);
     TideTensor x = forward(&(Pass){ .g = g, .info = m->sample_info }, gpt, m->sample_tokens);
     x = tide_name(g, tide_select_row(g, x, m->sample_info), "row");
-    x = tide_linear(g, x, gpt->wte, (TideTensor){ 0 }, (TideRows){ 0 });
+    x = tide_linear(g, x, gpt->head, (TideTensor){ 0 }, (TideRows){ 0 });
     if (m->config.dtype != TIDE_F32) x = tide_cast(g, x, (TideTensor){ 0 }, TIDE_F32, false);
     m->sample_logits = tide_name(g, x, "logits");
     tide_output(g, m->sample_logits);
@@ -283,17 +287,23 @@ static void build_sample(Model *m, const Gpt *gpt)
 static void defaults(ModelConfig *c)
 {
     if (!c->kv_heads) c->kv_heads = c->heads;
+    if (!c->positions) c->positions = c->seq;
+    if (!c->inner && c->width > 0 && c->width <= MOST_WIDTH) c->inner = 4 * c->width;
 }
 
 static void check(const ModelConfig *c, TideGraph *g)
 {
     const Limits limits[] = {
-        { "layers", c->layers, 1, 1000 },  { "width", c->width, 1, 1 << 20 },
+        { "layers", c->layers, 1, 1000 },  { "width", c->width, 1, MOST_WIDTH },
         { "heads", c->heads, 1, 1 << 16 }, { "kv-heads", c->kv_heads, 1, c->heads },
-        { "seq", c->seq, 1, 1 << 24 },
+        { "seq", c->seq, 1, 1 << 24 },     { "positions", c->positions, 1, 1 << 24 },
+        { "inner", c->inner, 1, 1 << 24 },
     };
 
     limits_check(g, limits, sizeof limits / sizeof *limits);
+    if (c->seq > c->positions)
+        graph_refuse(g, "seq is %d, but the model has only %d positions; choose a shorter seq", c->seq,
+                     c->positions);
     if (c->heads > 0 && c->width % c->heads)
         graph_refuse(g, "width %d cannot be divided among %d heads; choose a multiple of %d", c->width,
                      c->heads, c->heads);
@@ -323,6 +333,12 @@ static double deviation(const ModelConfig *c, const char *parameter)
     return strstr(parameter, "c_proj.weight") ? 0.02 / sqrt(2.0 * c->layers) : 0.02;
 }
 
+/* An embedding that is no head too is only looked up. */
+static bool looked_up(const ModelConfig *c, const char *parameter)
+{
+    return !strcmp(parameter, "wpe.weight") || (c->untied && !strcmp(parameter, "wte.weight"));
+}
+
 /* Scores and their use: 2 GEMMs forward and 4 backward over T positions, of which a causal model needs
  * half but which MFU counts whole by convention. */
 static double extra_flops(const ModelConfig *c)
@@ -331,10 +347,10 @@ static double extra_flops(const ModelConfig *c)
 }
 
 const Family family_gpt = { .name = "gpt",
-                            .classes = "wte.weight",
-                            .looked_up = "wpe.weight",
+                            .classes = { "wte.weight", "lm_head.weight" },
                             .defaults = defaults,
                             .check = check,
                             .build = build,
                             .deviation = deviation,
+                            .looked_up = looked_up,
                             .extra_flops = extra_flops };

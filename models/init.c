@@ -25,7 +25,7 @@ static void fill_matrix(const Model *m, const char *name, uint64_t seed, float *
 /* Rows of the padding must be 0: they take no part in the loss and get no gradient. */
 static int64_t elements_in_use(const Model *m, const char *name, TideShape s)
 {
-    if (strcmp(name, family_find(m->config.family)->classes) == 0) s.dim[0] = m->config.vocab;
+    if (family_has_classes(family_find(m->config.family), name)) s.dim[0] = m->config.vocab;
     return shape_elements(s);
 }
 
@@ -43,8 +43,7 @@ static TideStatus write_values(const Model *m, TideRun *r, TideTensor x, const S
     return tide_write(r, x, s->stored, tide_tensor_bytes(m->program, x));
 }
 
-/* The f32 copy that stands beside a narrow parameter; 0: none. */
-static TideTensor master_of(const Model *m, TideTensor x)
+TideTensor model_master_of(const Model *m, TideTensor x)
 {
     char name[128];
 
@@ -56,7 +55,7 @@ static TideStatus write_parameter(const Model *m, TideRun *r, TideTensor x, uint
 {
     const char *name = tide_tensor_name(m->program, x);
     TideShape shape = tide_tensor_shape(m->program, x);
-    TideTensor master = master_of(m, x);
+    TideTensor master = model_master_of(m, x);
 
     if (shape.n > 1) {
         int64_t n = elements_in_use(m, name, shape);

@@ -115,8 +115,7 @@ static double extra_flops(const ModelConfig *c)
 }
 
 const Family family_mlp = { .name = "mlp",
-                            .classes = "head.weight",
-                            .looked_up = "",
+                            .classes = { "head.weight" },
                             .features = true,
                             .defaults = defaults,
                             .check = check,

@@ -70,6 +70,13 @@ const Family *family_find(const char *name)
     return NULL;
 }
 
+bool family_has_classes(const Family *f, const char *parameter)
+{
+    for (int i = 0; i < 2; i++)
+        if (f->classes[i] && strcmp(f->classes[i], parameter) == 0) return true;
+    return false;
+}
+
 /* ---- Checks --------------------------------------------------------------- */
 
 static void check_sizes(const ModelConfig *c, TideGraph *g)
@@ -240,7 +247,7 @@ static int64_t elements_of(const Model *m, const Family *f, TideTensor x)
 {
     TideShape s = tide_tensor_shape(m->program, x);
 
-    if (strcmp(tide_tensor_name(m->program, x), f->classes) == 0) s.dim[0] = m->config.vocab;
+    if (family_has_classes(f, tide_tensor_name(m->program, x))) s.dim[0] = m->config.vocab;
     return shape_elements(s);
 }
 
@@ -257,9 +264,12 @@ int64_t model_parameters(const Model *m)
 double model_flops_per_token(const Model *m)
 {
     const Family *f = family_find(m->config.family);
-    TideTensor looked_up = tide_tensor_find(m->program, NULL, f->looked_up);
-    int64_t n = model_parameters(m);
+    int64_t n = 0;
 
-    if (looked_up.id) n -= elements_of(m, f, looked_up);
+    for (int i = 0; i < tide_parameter_count(m->program); i++) {
+        TideTensor x = tide_parameter_at(m->program, i);
+        if (!f->looked_up || !f->looked_up(&m->config, tide_tensor_name(m->program, x)))
+            n += elements_of(m, f, x);
+    }
     return 6.0 * (double)n + f->extra_flops(&m->config);
 }

@@ -8,11 +8,29 @@
 /* The default is the type of the parameters, and f32 where micro-steps add up. */
 typedef enum ModelGrads { GRADS_DEFAULT, GRADS_F32, GRADS_NARROW } ModelGrads;
 
+/* How rotary positions are stretched beyond the length that a model was trained with. */
+typedef enum RopeScheme { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPE_SCHEME_COUNT } RopeScheme;
+typedef struct Rope {
+    RopeScheme scheme;
+    double     theta;     /* base of the wavelengths                                                  */
+    double     factor;    /* linear, llama3: wavelengths become so many times as long ..              */
+    double     low, high; /* llama3: .. of frequencies that turn less than low times in `original`
+                           * positions, not of those that turn more than high times, some in between */
+    int        original;
+} Rope;
+
 typedef struct ModelConfig {
     char    name[64];
     char    family[16];            /* "gpt", "mlp": a row of the table in model.c            */
     int     layers, width, heads, kv_heads, vocab;
     int     seq, batch;            /* positions of a sequence, sequences of a micro-step     */
+    int     positions;             /* the longest sequence, gpt: rows of its table; 0: seq   */
+    int     inner;                 /* width inside an MLP; 0: 4 times width                  */
+    bool    untied;                /* the head is a matrix of its own, not the embedding     */
+    int     head_dim;              /* llama: 0: width / heads                                */
+    double  norm_eps;              /* llama: of its norms                                    */
+    bool    attention_bias, mlp_bias; /* llama: biases of q, k, v and o; of gate, up and down  */
+    Rope    rope;                  /* llama                                                  */
     int     padded_vocab;          /* 0: vocab rounded up to a multiple of 128               */
     float   dropout, attn_dropout; /* of embeddings and residuals; of attention probabilities */
     bool    no_bias;               /* no biases in linear layers and layernorms              */
@@ -67,6 +85,9 @@ double      model_flops_per_token(const Model *m); /* of a step: 6N + 12 L C T, 
 
 /* The scale of the loss never falls below this; a gradient that overflows even so is no matter of scale. */
 float       model_least_scale(void);
+
+/* The f32 copy that stands beside a narrow parameter; 0: none. */
+TideTensor  model_master_of(const Model *m, TideTensor parameter);
 
 /* Write the starting weights (GPT-2's: N(0, 0.02), residual projections N(0, 0.02 / sqrt(2 L)), biases 0,
  * norms 1, padding rows 0), from Philox keyed by seed and parameter name, into a new run, whose moments are

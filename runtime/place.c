@@ -113,7 +113,34 @@ static size_t find_gap(const Placer *p, const Span *s, Fit fit)
     return best == SIZE_MAX ? top : best;
 }
 
-/* Place all in p->order; give up once the height exceeds worst. */
+static double wall_clock(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool time_is_over(const Placer *p)
+{
+    return p->how.seconds > 0 && wall_clock() > p->until;
+}
+
+enum { TURNS_A_LOOK = 256 }; /* spans placed between looks at the clock */
+
+/* Put the spans from turn i on above all others, one on the other: a placement for no time at all. */
+static size_t stack_rest(Placer *p, int i, size_t height)
+{
+    for (; i < p->n_free; i++) {
+        Span *s = &p->spans[p->order[i]];
+        s->offset = height;
+        height = end_of(p, s);
+    }
+    return height;
+}
+
+/* Place all in p->order; give up once the height exceeds worst. One order of very many spans may take longer
+ * than there is time: then it is given up too, or ended somehow where no other placement is known. */
 static size_t place_in_order(Placer *p, Fit fit, size_t worst)
 {
     size_t height = p->fixed_height;
@@ -121,6 +148,8 @@ static size_t place_in_order(Placer *p, Fit fit, size_t worst)
     memcpy(p->blocks, p->fixed, (size_t)p->n_fixed * sizeof *p->blocks);
     p->n_placed = p->n_fixed;
     for (int i = 0; i < p->n_free && height <= worst; i++) {
+        if (i % TURNS_A_LOOK == 0 && time_is_over(p))
+            return p->height == SIZE_MAX ? stack_rest(p, i, height) : SIZE_MAX;
         Span *s = &p->spans[p->order[i]];
         s->offset = find_gap(p, s, fit);
         add_block(p, s);
@@ -200,19 +229,11 @@ static void sort_by(Placer *p, double (*key)(const Span *), Key *k)
 
 /* ---- Search -------------------------------------------------------------- */
 
-static double wall_clock(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static bool is_done(const Placer *p)
 {
     if (p->height == SIZE_MAX) return false; /* nothing was placed yet */
     if (p->height <= p->bound || p->height <= p->how.enough) return true;
-    return p->how.seconds > 0 && wall_clock() > p->until;
+    return time_is_over(p);
 }
 
 /* Remember the placement that stands in the spans if it is lower than the best, or as low. */

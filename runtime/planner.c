@@ -7,8 +7,8 @@
  *     emit       slots and steps with few waits, and their predicted times   emit.c
  *
  * Deciding looks at live bytes; placing may need more. Then the limit of live bytes is tightened, and
- * all of it is done again (solve.c). How far a plan can be from the best is known by bound.c and bound_time.c;
- * decide.c says why each fate was chosen. */
+ * all of it is done again (solve.c). How far a plan can be from the best is known by bound.c and
+ * bound_time.c; decide.c says why each fate was chosen. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -312,7 +312,7 @@ static TideStatus refuse_host(const Planner *pl)
 static TideStatus refuse(Planner *pl, size_t *least)
 {
     char budget[BYTES_TEXT], fixed[BYTES_TEXT], lowest[BYTES_TEXT], proven[BYTES_TEXT], names[300] = "-",
-                                                                                    needed[300];
+                                                                                        needed[300];
     const Facts *binding = pl->work[pl->bound_graph].facts;
     size_t first = pl->least.height, found = most(first, pl->others);
     int graph = pl->others > first ? pl->highest : 0;

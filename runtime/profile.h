@@ -24,6 +24,9 @@ typedef struct LinkSpeed {
 } LinkSpeed;
 enum { MOST_LINK_SIZES = 32 };
 
+/* More memory than anything of a device is believed to take, so that sums of such sizes do not overflow. */
+#define PROFILE_MOST_BYTES ((int64_t)1 << 46)
+
 /* What planning must know of a device to do without it; types 0: the file does not say. */
 typedef struct DeviceFacts {
     size_t   memory_bytes;   /* of the device; 0: not known               */

@@ -59,8 +59,15 @@ static TideStatus stream_new(Device *d, int priority, Stream **out)
 
 /* ---- Scratch ------------------------------------------------------------------------ */
 
+/* How many times the work of one entry another one is; 0 where that is not known. */
+static double times_the_work(const Entry *e, const Entry *of)
+{
+    if (of->flops > 0) return e->flops / of->flops;
+    return of->bytes > 0 ? e->bytes / of->bytes : 0;
+}
+
 /* What the profile says of a node of this key; for another one of the same op, no less than what the nearest
- * one takes, and more for more work. */
+ * one takes, and more for more work, as far as a profile can say. */
 static size_t scratch(const Device *d, const Node *n, const Tensor *const *in, const Tensor *const *out)
 {
     char *key = profile_key(n, in, out);
@@ -71,9 +78,11 @@ static size_t scratch(const Device *d, const Node *n, const Tensor *const *in, c
     const Entry *e = found >= 0 ? &d->profile->entries[found]
                      : key      ? profile_nearest(d->profile, &like)
                                 : NULL;
-    double more = e && found < 0 ? (e->flops > 0 ? like.flops / e->flops : like.bytes / e->bytes) : 1;
     free(key);
-    return e ? (size_t)((double)e->scratch_bytes * (more > 1 ? more : 1)) : 0;
+    if (!e) return 0;
+    double more = found < 0 ? times_the_work(&like, e) : 1;
+    double bytes = (double)e->scratch_bytes * (more > 1 ? more : 1);
+    return bytes < (double)PROFILE_MOST_BYTES ? (size_t)bytes : (size_t)PROFILE_MOST_BYTES;
 }
 
 /* ---- The numerics record -------------------------------------------------------------- */

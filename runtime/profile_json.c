@@ -11,7 +11,9 @@
 #include "runtime/io/record.h"
 #include "runtime/profile.h"
 
-enum { MOST_FILE_BYTES = 64 << 20, MOST_ENTRIES = 1 << 20 };
+/* Beyond what any device or program has, and small enough that sums of some of them do not overflow. Entries
+ * are found one after another, so a file of very many would take minutes. */
+enum { MOST_FILE_BYTES = 64 << 20, MOST_ENTRIES = 1 << 14, MOST_ALIGNMENT = 1 << 20 };
 
 /* ---- Saving ---------------------------------------------------------------- */
 
@@ -95,21 +97,32 @@ static TideStatus read_positive(const JsonAt *at, const char *key, double *out)
     return read_real(&value, 1e-12, 1e18, out);
 }
 
+/* Bytes of memory. */
+static TideStatus read_bytes(const JsonAt *at, size_t *out)
+{
+    int64_t n = 0;
+
+    TRY(read_int(at, 0, PROFILE_MOST_BYTES, &n));
+    *out = (size_t)n;
+    return TIDE_OK;
+}
+
 /* A size that files of an older day lack. */
-static TideStatus read_optional_size(const JsonAt *at, const char *key, size_t *out)
+static TideStatus read_optional_bytes(const JsonAt *at, const char *key, size_t *out)
 {
     JsonAt value;
 
     if (!read_has(at, key)) return TIDE_OK;
     TRY(read_member(at, key, &value));
-    return read_size(&value, out);
+    return read_bytes(&value, out);
 }
 
 static TideStatus read_alignment(const JsonAt *root, size_t *out)
 {
-    TRY(read_optional_size(root, "alignment", out));
-    if (*out && (*out & (*out - 1)) == 0) return TIDE_OK;
-    return read_refuse(root, "has the alignment %zu, which must be a power of two", *out);
+    TRY(read_optional_bytes(root, "alignment", out));
+    if (*out && *out <= MOST_ALIGNMENT && (*out & (*out - 1)) == 0) return TIDE_OK;
+    return read_refuse(root, "has the alignment %zu, which must be a power of two, at most %d", *out,
+                       MOST_ALIGNMENT);
 }
 
 /* One row: bytes, then the four speeds. */
@@ -196,7 +209,7 @@ static TideStatus read_entry(const JsonAt *at, TideProfile *f)
     TRY(read_real(&value, 0, 1e30, &flops));
     TRY(read_member(at, "bytes", &value));
     TRY(read_real(&value, 0, 1e30, &bytes));
-    TRY(read_optional_size(at, "scratch_bytes", &f->entries[i].scratch_bytes));
+    TRY(read_optional_bytes(at, "scratch_bytes", &f->entries[i].scratch_bytes));
     f->entries[i].flops = flops;
     f->entries[i].bytes = bytes;
     f->entries[i].source = SOURCE_MEASURED;
@@ -241,7 +254,7 @@ static TideStatus read_facts(const JsonAt *root, DeviceFacts *d)
     if (!read_has(root, "types")) return TIDE_OK;
     d->types = 0;
     TRY(read_types(root, &d->types));
-    TRY(read_optional_size(root, "memory_bytes", &d->memory_bytes));
+    TRY(read_optional_bytes(root, "memory_bytes", &d->memory_bytes));
     TRY(read_member(root, "block_elements", &value));
     TRY(read_int(&value, 0, INT64_MAX >> 1, &d->block_elements));
     TRY(read_member(root, "rough", &value));
@@ -268,7 +281,7 @@ static TideStatus read_root_of(const JsonFile *file, TideProfile *f)
     TRY(read_line(&root, "versions", f->versions, sizeof f->versions));
     TRY(read_facts(&root, &f->facts));
     TRY(read_member(&root, "fixed_bytes", &value));
-    TRY(read_size(&value, &f->fixed_bytes));
+    TRY(read_bytes(&value, &f->fixed_bytes));
     TRY(read_member(&root, "link", &value));
     TRY(read_link(&value, &f->link));
     TRY(read_alignment(&root, &f->alignment));

@@ -8,8 +8,7 @@ static const double near_bound = 0.01; /* of what needs no other start */
 
 /* ---- What is best -------------------------------------------------------- */
 
-/* Bytes above the host limit count at every node, as bytes of the device do that are above theirs
- * throughout. */
+/* Bytes above the host limit count at every node, as do bytes of the device that are always above theirs. */
 static void count_host_bytes(const Search *s, Score *score)
 {
     if (score->host_bytes > s->q->host_limit)

@@ -136,7 +136,7 @@ static TideStatus search_from(Planner *pl, TidePolicy start, size_t host_limit, 
         take_faster(pl, s, best);
         if (s->found || !s->height) break;
         size_t live = s->live, height = s->height;
-        bool far = excess_of(pl, height) > pl->device_limit / SLACK;
+        bool far = round == 0 && excess_of(pl, height) > pl->device_limit / SLACK;
         if (far) {
             TRY(fit(pl, s, pl->device_limit, TIGHTEN_ROUNDS));
             take_faster(pl, s, best);

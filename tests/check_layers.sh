@@ -24,6 +24,8 @@ kernels/ops.h             kernels/ops.def runtime/op.h
 kernels/ops/*             kernels/ops.h kernels/ops/*.h
 kernels/cpu/*             kernels/ops.h kernels/ops.def kernels/ops/*.h kernels/cpu/*.h runtime/backend.h runtime/base.h
 kernels/cuda/*            kernels/ops.h kernels/ops.def kernels/ops/*.h kernels/cuda/*.h kernels/cuda/*.cuh runtime/backend.h runtime/base.h
+models/text/*             models/*.h kernels/ops.h runtime/tide.h runtime/op.h runtime/base.h runtime/io/*.h
+models/files/*            models/*.h kernels/ops.h runtime/tide.h runtime/op.h runtime/base.h runtime/io/*.h
 models/*                  models/*.h kernels/ops.h runtime/tide.h runtime/op.h runtime/base.h
 examples/0*.c             models/*.h kernels/ops.h runtime/tide.h
 examples/*                examples/*.h models/*.h kernels/ops.h runtime/tide.h runtime/base.h runtime/plan.h runtime/place.h runtime/report/*.h runtime/io/*.h
@@ -34,7 +36,7 @@ RULES
 # Libraries, and the only places that may know them.
 libraries() {
     cat <<'LIBRARIES'
-jansson.h   runtime/io/* runtime/report/* runtime/profile*.c runtime/plan_*.c kernels/cuda/numerics.c examples/* tests/*
+jansson.h   runtime/io/* runtime/report/* runtime/profile*.c runtime/plan_*.c kernels/cuda/numerics.c models/files/* examples/* tests/*
 cblas.h     kernels/cpu/*
 omp.h       kernels/cpu/*
 pthread.h   kernels/cpu/* kernels/cuda/* models/text/* tests/*

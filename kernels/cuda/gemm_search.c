@@ -14,7 +14,7 @@
 #include "kernels/cuda/gemm_plan.h"
 #include "runtime/base.h"
 
-enum { PROPOSED = 16, VARIED = 72 };
+enum { PROPOSED = 16, VARIED = 56 };
 
 /* Operations from which on the search for more than what is proposed pays. */
 static const double large = 2e9;
@@ -270,10 +270,22 @@ typedef struct Heat {
 } Heat;
 static const Heat heats[] = { { 3, 1, 24 }, { 3, 3, 8 }, { 3, 6, 8 } };
 
+/* A burst need not last longer: the limit of power is felt within a millisecond. */
+static const double long_enough = 1e-3;
+
+/* Runs of a burst, as far as it is known how long one takes. */
+static int burst_of(const Search *s, const Heat *h)
+{
+    double shortest = INFINITY;
+
+    for (int i = 0; i < s->n; i++) shortest = fmin(shortest, s->all[i].seconds);
+    return shortest > 0 && shortest * h->burst > long_enough ? (int)ceil(long_enough / shortest) : h->burst;
+}
+
 /* Time all of the candidates; keep the fastest, in the order they had. */
 static TideStatus run_heat(Search *s, const Heat *h)
 {
-    CudaRace r = { s->n, h->rounds, h->burst, run_candidate, pass_over_memory, s, s->c->stream };
+    CudaRace r = { s->n, h->rounds, burst_of(s, h), run_candidate, pass_over_memory, s, s->c->stream };
     double seconds[MOST_CANDIDATES], sorted[MOST_CANDIDATES];
     int kept = 0;
 

@@ -12,16 +12,16 @@
 
 struct Loader {
     ModelConfig config;
-    Tokens tokens;
-    uint64_t seed;
-    int64_t first;
+    Part part;
+    DataPosition at; /* of the next step to fill; the thread's own */
+    int64_t epoch;   /* steps of one, or 0 */
     StepData data[2];
     void *x[2];          /* what data[i].tokens points to, owned  */
     int32_t *targets[2]; /* what data[i].targets points to, owned */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int64_t filled, taken; /* steps, from first */
+    int64_t filled, taken; /* steps, from the start */
     bool closing;
 };
 
@@ -58,13 +58,25 @@ int64_t config_window(const ModelConfig *config)
     return row_of(config).window;
 }
 
-void batch_even(const ModelConfig *config, Tokens tokens, int64_t i, int64_t count, void *x, int32_t *targets)
+/* Tokens of a sample: the rows of an update side by side, as llm.c's processes have theirs. However an update
+ * is cut into micro-steps, it sees the same. */
+static int64_t sample_tokens(const ModelConfig *c)
+{
+    return (int64_t)c->accum * c->batch * (row_of(c).window - 1);
+}
+
+int64_t config_epoch(const ModelConfig *config, Part part)
+{
+    return part.by_sample ? part_samples(part, sample_tokens(config)) : 0;
+}
+
+void batch_even(const ModelConfig *config, Part part, int64_t i, int64_t count, void *x, int32_t *targets)
 {
     Row row = row_of(config);
 
     for (int64_t b = 0; b < config->batch; b++) {
-        int64_t start = tokens_even_start(tokens, row.window, i * config->batch + b, count * config->batch);
-        row.fill(config, tokens, start, (char *)x + (size_t)b * row.x_bytes, targets + b * row.n_targets);
+        Place p = part_even(part, row.window, i * config->batch + b, count * config->batch);
+        row.fill(config, p.shard, p.start, (char *)x + (size_t)b * row.x_bytes, targets + b * row.n_targets);
     }
 }
 
@@ -78,18 +90,28 @@ static int64_t count_valid(const int32_t *targets, int64_t n)
     return valid;
 }
 
-static void fill_step(Loader *l, int64_t step, int buffer)
+/* Where a row of the next step begins. */
+static Place place_of(const Loader *l, Row row, int64_t r)
+{
+    if (!l->part.by_sample) return part_random(l->part, row.window, l->at.seed, l->at.step, r);
+    Place p = part_sample(l->part, sample_tokens(&l->config), l->at.seed, l->at.epoch, l->at.sample);
+    p.start += r * (row.window - 1);
+    return p;
+}
+
+static void fill_step(Loader *l, int buffer)
 {
     Row row = row_of(&l->config);
     int64_t rows = (int64_t)l->config.accum * l->config.batch;
 
     for (int64_t r = 0; r < rows; r++) {
-        int64_t start = tokens_random_start(l->tokens, row.window, l->seed, step, r);
-        row.fill(&l->config, l->tokens, start, (char *)l->x[buffer] + (size_t)r * row.x_bytes,
+        Place p = place_of(l, row, r);
+        row.fill(&l->config, p.shard, p.start, (char *)l->x[buffer] + (size_t)r * row.x_bytes,
                  l->targets[buffer] + r * row.n_targets);
     }
-    l->data[buffer].step = step;
+    l->data[buffer].step = l->at.step;
     l->data[buffer].valid = count_valid(l->targets[buffer], rows * row.n_targets);
+    l->at = l->data[buffer].next = position_next(l->at, l->epoch);
 }
 
 /* True when buffer `filled` % 2 is free: the caller holds step taken - 1, so step taken - 2 is over. */
@@ -107,7 +129,7 @@ static void *work(void *arg)
     Loader *l = arg;
 
     for (int64_t i = 0; wait_for_room(l); i++) {
-        fill_step(l, l->first + i, (int)(i % 2));
+        fill_step(l, (int)(i % 2));
         pthread_mutex_lock(&l->lock);
         l->filled = i + 1;
         pthread_cond_broadcast(&l->changed);
@@ -144,7 +166,7 @@ static void release(Loader *l)
     free(l);
 }
 
-static bool start(Loader *l)
+static bool begin(Loader *l)
 {
     if (pthread_mutex_init(&l->lock, NULL)) return false;
     if (pthread_cond_init(&l->changed, NULL)) {
@@ -159,29 +181,51 @@ static bool start(Loader *l)
     return true;
 }
 
-static TideStatus check(Tide *t, const ModelConfig *config, Tokens tokens)
+static TideStatus check_samples(Tide *t, const ModelConfig *c, LoaderStart start)
+{
+    int64_t epoch = config_epoch(c, start.part), sample = sample_tokens(c);
+
+    if (!epoch)
+        return tide_fail(
+            t, TIDE_BAD_FILE,
+            "%d files have %lld tokens, but %d x %d rows of %s need %lld in one of them; give more "
+            "data, or a smaller --batch, --accum or --seq",
+            start.part.n, (long long)part_tokens(start.part), c->accum, c->batch, c->name,
+            (long long)sample + 1);
+    if (start.at.epoch >= 0 && start.at.sample >= 0 && start.at.sample < epoch) return TIDE_OK;
+    return tide_fail(
+        t, TIDE_BAD_FILE,
+        "sample %lld of epoch %lld is outside of the data, where %d x %d rows of %s make %lld samples "
+        "an epoch; go on with the data, --batch and --accum of before",
+        (long long)start.at.sample, (long long)start.at.epoch, c->accum, c->batch, c->name, (long long)epoch);
+}
+
+TideStatus loader_check(Tide *t, const ModelConfig *config, LoaderStart start)
 {
     int64_t window = config_window(config);
 
-    if (tokens.n >= window) return TIDE_OK;
-    return tide_fail(t, TIDE_BAD_FILE, "the text has %lld tokens, but a row of %s needs %lld",
-                     (long long)tokens.n, config->name, (long long)window);
+    if (start.at.step < 0)
+        return tide_fail(t, TIDE_BAD_FILE, "a run cannot go on at step %lld", (long long)start.at.step);
+    if (!part_windows(start.part, window))
+        return tide_fail(t, TIDE_BAD_FILE, "the text has %lld tokens, but a row of %s needs %lld",
+                         (long long)part_tokens(start.part), config->name, (long long)window);
+    return start.part.by_sample ? check_samples(t, config, start) : TIDE_OK;
 }
 
-TideStatus loader_new(Tide *t, const ModelConfig *config, LoaderStart at, Loader **out)
+TideStatus loader_new(Tide *t, const ModelConfig *config, LoaderStart start, Loader **out)
 {
     Loader *l = NULL;
 
     *out = NULL;
-    TRY(check(t, config, at.tokens));
+    TRY(loader_check(t, config, start));
     l = calloc(1, sizeof *l);
     if (l) {
         l->config = *config;
-        l->tokens = at.tokens;
-        l->seed = at.seed;
-        l->first = at.step;
+        l->part = start.part;
+        l->at = start.at;
+        l->epoch = config_epoch(config, start.part);
     }
-    if (!l || !allocate(l) || !start(l)) {
+    if (!l || !allocate(l) || !begin(l)) {
         if (l) release(l);
         return tide_fail(t, TIDE_NO_MEMORY, "no memory or no thread to prepare %d x %d rows of %s",
                          config->accum, config->batch, config->name);

@@ -1,66 +1,90 @@
-/* sample.c - softmax with a temperature, cut to the likeliest tokens, and one draw. */
+/* sample.c - softmax with a temperature, cut to the likeliest tokens, and one draw.
+ *
+ * The order of all sums, and the generator (xorshift64*, Vigna 2016), are llama2.c's (run.c), so that its
+ * published samples can be reproduced. */
 #include <math.h>
 #include <stdlib.h>
-#include "models/random.h"
 #include "models/text/sample.h"
 #include "runtime/op.h"
 
 typedef struct Choice {
-    float logit;
+    float share;
     int token;
 } Choice;
 
-/* Falling logits; among equals the smaller token first, so that no sort's whim shows. */
-static int by_likelihood(const void *a, const void *b)
+/* Falling shares; among equals the smaller token first, so that no sort's whim shows. */
+static int by_share(const void *a, const void *b)
 {
     const Choice *x = a, *y = b;
 
-    if (x->logit != y->logit) return x->logit > y->logit ? -1 : 1;
+    if (x->share != y->share) return x->share > y->share ? -1 : 1;
     return (x->token > y->token) - (x->token < y->token);
 }
 
-/* A number in [0, 1) from 53 random bits. */
-static double draw(Sampler *s)
+/* A number in [0, 1) from 24 random bits. */
+static float draw(Sampler *s)
 {
-    uint32_t w[4];
-
-    random_words(random_key(s->seed, "sample"),
-                 (uint32_t[4]){ (uint32_t)s->drawn, (uint32_t)(s->drawn >> 32), 0, 0 }, w);
-    s->drawn++;
-    return (double)(((uint64_t)w[1] << 32 | w[0]) >> 11) * 0x1p-53;
+    s->state ^= s->state >> 12;
+    s->state ^= s->state << 25;
+    s->state ^= s->state >> 27;
+    return (float)((s->state * 0x2545F4914F6CDD1Du) >> 40) * 0x1p-24f;
 }
 
-static double weight_of(const Sampler *s, Choice c, float most)
+static int likeliest(const Sampler *s, const float *logits)
 {
-    return exp(((double)c.logit - (double)most) / (double)s->temperature);
+    int best = 0;
+
+    for (int i = 1; i < s->vocab; i++)
+        if (logits[i] > logits[best]) best = i;
+    return best;
 }
 
-/* How many of the likeliest choices have together the share top_p of the whole; at least one. */
-static int count_in_share(const Sampler *s, const Choice *order, double whole)
+/* Softmax of logits / temperature, whose maximum is most. */
+static void find_shares(const Sampler *s, const float *logits, float most)
 {
-    double sum = 0;
+    Choice *c = s->choices;
+    float sum = 0;
 
-    if (s->top_p <= 0 || s->top_p >= 1) return s->vocab;
+    most /= s->temperature;
     for (int i = 0; i < s->vocab; i++) {
-        sum += weight_of(s, order[i], order[0].logit);
-        if (sum >= (double)s->top_p * whole) return i + 1;
+        c[i] = (Choice){ expf(logits[i] / s->temperature - most), i };
+        sum += c[i].share;
     }
-    return s->vocab;
+    for (int i = 0; i < s->vocab; i++) c[i].share /= sum;
 }
 
-static int pick(Sampler *s, const Choice *order)
+/* Put the likeliest choices that have together more than the share top_p in front, and return how many they
+ * are, and their share. Those so rare that they cannot be among them are not sorted. */
+static int cut(const Sampler *s, float *whole)
 {
-    double whole = 0, share = 0, sum = 0;
+    float rare = (1.0f - s->top_p) / (float)(s->vocab - 1), sum = 0;
+    Choice *c = s->choices;
+    int n = 0;
 
-    for (int i = 0; i < s->vocab; i++) whole += weight_of(s, order[i], order[0].logit);
-    int n = count_in_share(s, order, whole);
-    for (int i = 0; i < n; i++) share += weight_of(s, order[i], order[0].logit);
-    double at = draw(s) * share;
+    for (int i = 0; i < s->vocab; i++)
+        if (c[i].share >= rare) c[n++] = c[i];
+    qsort(c, (size_t)n, sizeof *c, by_share);
     for (int i = 0; i < n; i++) {
-        sum += weight_of(s, order[i], order[0].logit);
-        if (at < sum) return order[i].token;
+        sum += c[i].share;
+        *whole = sum;
+        if (sum > s->top_p) return i + 1;
     }
-    return order[0].token; /* rounding left `at` at the very end */
+    return n;
+}
+
+static int pick(Sampler *s, const float *logits, float most)
+{
+    const Choice *c = s->choices;
+    float coin = draw(s), whole = 1, sum = 0;
+    int n = s->vocab;
+
+    find_shares(s, logits, most);
+    if (s->top_p > 0 && s->top_p < 1 && s->vocab > 1) n = cut(s, &whole);
+    for (int i = 0; i < n; i++) {
+        sum += c[i].share;
+        if (coin * whole < sum) return c[i].token;
+    }
+    return c[n - 1].token; /* rounding left the coin at the very end */
 }
 
 TideStatus sampler_new(Tide *t, Sampler settings, Sampler **out)
@@ -76,9 +100,10 @@ TideStatus sampler_new(Tide *t, Sampler settings, Sampler **out)
     Sampler *s = malloc(sizeof *s);
     if (s) {
         *s = settings;
-        s->order = malloc((size_t)s->vocab * sizeof(Choice));
+        if (!s->state) s->state = 0x9E3779B97F4A7C15u;
+        s->choices = malloc((size_t)s->vocab * sizeof(Choice));
     }
-    if (!s || !s->order) {
+    if (!s || !s->choices) {
         free(s);
         return tide_fail(t, TIDE_NO_MEMORY, "no memory to sample from %d tokens", settings.vocab);
     }
@@ -89,19 +114,15 @@ TideStatus sampler_new(Tide *t, Sampler settings, Sampler **out)
 void sampler_free(Sampler *s)
 {
     if (!s) return;
-    free(s->order);
+    free(s->choices);
     free(s);
 }
 
 int sampler_next(Sampler *s, const float *logits)
 {
-    Choice *order = s->order;
-
-    for (int i = 0; i < s->vocab; i++) {
+    for (int i = 0; i < s->vocab; i++)
         if (isnan(logits[i])) return -1;
-        order[i] = (Choice){ logits[i], i };
-    }
-    qsort(order, (size_t)s->vocab, sizeof *order, by_likelihood);
-    if (!isfinite(order[0].logit)) return -1;
-    return s->temperature > 0 ? pick(s, order) : order[0].token;
+    int best = likeliest(s, logits);
+    if (!isfinite(logits[best])) return -1;
+    return s->temperature > 0 ? pick(s, logits, logits[best]) : best;
 }

@@ -1,14 +1,13 @@
-/* sample.h - choose the next token from logits. */
+/* sample.h - choose the next token from logits, as llama2.c does: the same seed gives the same text. */
 #ifndef TIDE_SAMPLE_H
 #define TIDE_SAMPLE_H
 #include "runtime/tide.h"
 
-/* Draw number `drawn` depends on seed and drawn alone, so that a text can be continued. */
 typedef struct Sampler {
-    float    temperature; /* 0: always the likeliest token                                    */
-    float    top_p;       /* of the likeliest tokens, as few as have this share; 0 or 1: all   */
-    uint64_t seed, drawn;
-    void    *order;       /* scratch for vocab tokens, owned                                   */
+    float    temperature; /* 0: always the likeliest token, the smallest of equals             */
+    float    top_p;       /* of the likeliest tokens, as few as have more than this share; 0 or 1: all */
+    uint64_t state;       /* of the generator: at first a seed, 0 for a fixed other one        */
+    void    *choices;     /* scratch for vocab tokens, owned                                   */
     int      vocab;
 } Sampler;
 

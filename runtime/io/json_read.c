@@ -208,7 +208,7 @@ TideStatus read_text(const JsonAt *at, const char **out)
     return TIDE_OK;
 }
 
-static TideStatus read_flag(const JsonAt *at, bool *out)
+TideStatus read_flag(const JsonAt *at, bool *out)
 {
     if (!json_is_boolean(at->value))
         return read_refuse(at, "is %s, it must be true or false", value_text(at->value).s);

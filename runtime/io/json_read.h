@@ -44,6 +44,7 @@ TideStatus read_int(const JsonAt *at, int64_t low, int64_t high, int64_t *out);
 TideStatus read_size(const JsonAt *at, size_t *out); /* 0 to 2^62           */
 TideStatus read_real(const JsonAt *at, double low, double high, double *out);
 TideStatus read_text(const JsonAt *at, const char **out); /* borrowed from the file */
+TideStatus read_flag(const JsonAt *at, bool *out);
 /* One of n words; *out is its index. */
 TideStatus read_word(const JsonAt *at, const char *const *words, int n, int *out);
 TideStatus read_hash(const JsonAt *at, uint64_t *out); /* 16 hexadecimal digits */

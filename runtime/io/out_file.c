@@ -59,3 +59,14 @@ bool out_file_close(OutFile *f)
     errno = error;
     return ok;
 }
+
+void out_file_discard(OutFile *f)
+{
+    int error = errno;
+
+    fclose(f->to);
+    if (f->temporary) unlink(f->temporary);
+    free(f->temporary);
+    free(f->path);
+    errno = error;
+}

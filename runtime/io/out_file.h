@@ -16,5 +16,7 @@ typedef struct OutFile {
 bool out_file_open(OutFile *f, const char *path);
 /* End it. False, with errno, if something was not written: then the path is as it was before. */
 bool out_file_close(OutFile *f);
+/* End it without the file: the path is as it was before, unless it is written in place. */
+void out_file_discard(OutFile *f);
 
 #endif

@@ -109,7 +109,7 @@ typedef struct Refusal {
 static const Refusal usage[] = {
     { "", 2, "usage" },
     { "trian", 2, "trian|did you mean train" },
-    { "explode", 2, "train, plan, explain, diff, profile, place and devices" },
+    { "explode", 2, "train, plan, explain, diff, profile, sample, place and devices" },
     { "train", 2, "--data is missing" },
     { "train --data %s/corpus.txt", 2, "--model|gpt-char" },
     { "train --model gpt-chat --data %s/corpus.txt", 2, "gpt-chat|did you mean gpt-char" },

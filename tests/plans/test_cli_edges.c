@@ -160,6 +160,54 @@ Test(cli_edges, odd_input_is_refused)
     expect_edges(rows, sizeof rows / sizeof *rows);
 }
 
+/* A token file of llm.c: a header that counts 1024 tokens, and these, all 0. */
+#define TOKEN_FILE(name)                                                                                     \
+    "{ printf '\\210\\330\\064\\001\\001\\0\\0\\0\\0\\004\\0\\0'; head -c 3060 /dev/zero; } >" name " && "
+
+Test(cli_edges, token_files_are_learnt_from)
+{
+    static const Edge rows[] = {
+        { TOKEN_FILE("t1.bin") "cp t1.bin t2.bin && " TIDE "train " SMALL "--data 't*.bin' --steps 3 --json",
+          0, "\"loss\"" },
+        { TIDE "train " SMALL "--data t1.bin --val-data corpus.txt --steps 2 --quiet", 0, "weights:" },
+        { TIDE "train " SMALL "--data t1.bin --sample 5", 2, "--tokenizer" },
+        { TIDE "train " SMALL
+               "--data t1.bin --steps 42 --metrics m --json >j && grep -q '\"epochs\": 1.5' j && "
+               "sed -n 28p m | grep -q '\"epochs\":1.0' && " TIDE "train " SMALL
+               "--data corpus.txt --steps 2 --json | grep -c '\"epochs\": null'",
+          0, "1" },
+        { TIDE "train " SMALL "--data t1.bin --batch 100", 2, "need 1601" },
+        { TIDE "train " SMALL "--data 'none*.bin'", 2, "none*.bin: there is no such file" },
+        { "head -c 3071 t1.bin >t3.bin && " TIDE "train " SMALL "--data 't*.bin'", 2,
+          "t3.bin: has 3071 bytes" },
+        { "tail -c 2048 t1.bin >t3.bin && " TIDE "train " SMALL "--data t3.bin", 2, "begins with 0" },
+        { TIDE "train " SMALL "--data corpus.txt --tokenizer .", 2, "token files of llm.c" },
+        { TIDE "train " SMALL "--data corpus.txt --tokenizer nowhere", 2, "nowhere" },
+    };
+
+    expect_edges(rows, sizeof rows / sizeof *rows);
+}
+
+#define WRITE TIDE "sample --model gpt-char --layers 1 --width 16 --heads 2 --seq 16 --device cpu "
+
+Test(cli_edges, texts_are_written)
+{
+    static const Edge rows[] = {
+        { WRITE "--tokens 5 --prompt 'It is' >a && " WRITE "--tokens 5 --prompt 'It is' >b && cmp a b && "
+                "test $(wc -c <a) = 11 && cat a",
+          0, "It is" },
+        { WRITE "--tokens 40 --temperature 0 >a && " WRITE "--tokens 40 --temperature 0 --top-p 0.5 >b && "
+                "cmp a b && test $(wc -c <a) = 41",
+          0, "" },
+        { WRITE "--tokens 9 --temperature 2 --json | grep -c text", 0, "1" },
+        { WRITE "--top-p 1.5", 2, "--top-p 1.5" },
+        { TIDE "sample --model mlp --device cpu", 2, "writes no text" },
+        { WRITE "--tokenizer nowhere", 2, "nowhere" },
+    };
+
+    expect_edges(rows, sizeof rows / sizeof *rows);
+}
+
 /* A profile of a device that is not here, made of one of the cpu device. */
 #define MEASURED "--model gpt-char --layers 1 --width 16 --heads 2 --seq 16 --device cpu "
 #define ELSEWHERE                                                                                            \

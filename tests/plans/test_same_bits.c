@@ -9,7 +9,7 @@
 #include "runtime/graph.h"
 #include "tests/support/train.h"
 
-enum { STEPS = 20, N_BUDGETS = 10, N_RANDOM = 8, N_MODELS = 4 };
+enum { STEPS = 20, N_BUDGETS = 10, N_RANDOM = 8, N_MODELS = 5 };
 
 typedef struct Bed {
     Tide *tide;

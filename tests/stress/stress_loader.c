@@ -12,12 +12,12 @@ static void pause_for(long nanoseconds)
 }
 
 /* The sum of all tokens and targets of some steps, read while the thread fills the next. */
-static uint64_t sum_of(Tide *t, const ModelConfig *c, Tokens tokens, long pause)
+static uint64_t sum_of(Tide *t, const ModelConfig *c, Part part, long pause)
 {
     Loader *l = NULL;
     uint64_t sum = 0;
 
-    if (loader_new(t, c, (LoaderStart){ tokens, 11, 0 }, &l)) {
+    if (loader_new(t, c, (LoaderStart){ part, { .seed = 11 } }, &l)) {
         fprintf(stderr, "stress_loader: %s\n", tide_message(t));
         return 0;
     }
@@ -34,11 +34,18 @@ static uint64_t sum_of(Tide *t, const ModelConfig *c, Tokens tokens, long pause)
     return sum;
 }
 
-static bool free_at_any_time(Tide *t, const ModelConfig *c, Tokens tokens)
+static bool same_in_any_hurry(Tide *t, const ModelConfig *c, Part part)
+{
+    uint64_t hurried = sum_of(t, c, part, 0);
+
+    return hurried && hurried == sum_of(t, c, part, 100000);
+}
+
+static bool free_at_any_time(Tide *t, const ModelConfig *c, Part part)
 {
     for (int i = 0; i < LOADERS; i++) {
         Loader *l = NULL;
-        if (loader_new(t, c, (LoaderStart){ tokens, 11, i }, &l)) return false;
+        if (loader_new(t, c, (LoaderStart){ part, { .seed = 11, .step = i } }, &l)) return false;
         for (int j = 0; j < i % 5; j++)
             if (loader_next(l)->step != i + j) return false;
         loader_free(l);
@@ -49,16 +56,18 @@ static bool free_at_any_time(Tide *t, const ModelConfig *c, Tokens tokens)
 int main(void)
 {
     static uint16_t storage[TOKENS];
-    Tokens tokens = { storage, TOKENS };
+    Part windows = { &(Tokens){ storage, TOKENS, 2 }, 1, false }, samples = windows;
     ModelConfig c = { 0 };
     Tide *t = NULL;
 
     for (int i = 0; i < TOKENS; i++) storage[i] = (uint16_t)(i * 7 % 256);
     if (!model_preset("gpt-char", &c) || tide_open("cpu", (TideDeviceOptions){ 0 }, &t)) return 1;
     c.accum = 2;
-    uint64_t hurried = sum_of(t, &c, tokens, 0), slow = sum_of(t, &c, tokens, 100000);
-    bool ok = hurried && hurried == slow && free_at_any_time(t, &c, tokens);
-    printf("stress_loader: %d steps twice, %d loaders: %s\n", STEPS, LOADERS, ok ? "ok" : "FAILED");
+    samples.by_sample = true;
+    bool ok = same_in_any_hurry(t, &c, windows) && same_in_any_hurry(t, &c, samples);
+    ok = ok && free_at_any_time(t, &c, windows) && free_at_any_time(t, &c, samples);
+    printf("stress_loader: %d steps four times, %d loaders twice: %s\n", STEPS, LOADERS,
+           ok ? "ok" : "FAILED");
     tide_close(t);
     return !ok;
 }

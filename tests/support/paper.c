@@ -26,7 +26,8 @@ int paper_tensor(Paper *pp, size_t bytes, TideKind kind)
 
     assert(t < PAPER_MOST);
     pp->tensors[t] = (CostTensor){ .name = pp->names[t],
-                                   .bytes = bytes, .moved = bytes,
+                                   .bytes = bytes,
+                                   .moved = bytes,
                                    .kind = kind,
                                    .id = t,
                                    .producer = -1,

@@ -73,6 +73,23 @@ static const ModelConfig models[] = {
       .eps = 1e-8f,
       .weight_decay = 0.1f,
       .clip = 1 },
+    { .name = "gpt-untied",
+      .family = "gpt",
+      .layers = 2,
+      .width = 32,
+      .heads = 2,
+      .vocab = 61,
+      .seq = 16,
+      .positions = 24,
+      .inner = 72,
+      .untied = true,
+      .batch = 2,
+      .dropout = 0.1f,
+      .beta1 = 0.9f,
+      .beta2 = 0.95f,
+      .eps = 1e-8f,
+      .weight_decay = 0.1f,
+      .clip = 1 },
 };
 
 enum { N_MODELS = sizeof models / sizeof *models };

@@ -14,7 +14,7 @@ typedef struct Trial {
     TidePlan *plan;
     TideRun *run;
     Loader *loader;
-    Tokens text;
+    Part text;
 } Trial;
 
 static void must(const Trial *t, TideStatus status, const char *what)
@@ -23,10 +23,11 @@ static void must(const Trial *t, TideStatus status, const char *what)
 }
 
 /* A text that can be learnt: words of a small set in an order that is no order. */
-static Tokens make_text(void)
+static Part make_text(void)
 {
     static const char *const words[] = { "tide ", "rises ", "and ", "falls ", "on the ", "shore\n" };
     static uint16_t storage[TEXT];
+    static Tokens tokens;
     uint64_t state = 9;
     int n = 0;
 
@@ -34,7 +35,8 @@ static Tokens make_text(void)
         state = state * 6364136223846793005u + 1442695040888963407u;
         for (const char *c = words[(state >> 33) % 6]; *c && n < TEXT; c++) storage[n++] = (unsigned char)*c;
     }
-    return (Tokens){ storage, TEXT };
+    tokens = (Tokens){ storage, TEXT, 2 };
+    return (Part){ &tokens, 1, false };
 }
 
 static Trial trial_new(ModelConfig c)
@@ -47,7 +49,8 @@ static Trial trial_new(ModelConfig c)
     must(&t, tide_plan_make(t.model->program, t.profile, (TideBudget){ 0 }, &t.plan, NULL), "plan");
     must(&t, tide_run_new(t.model->program, t.plan, &t.run), "run");
     must(&t, model_init(t.model, t.run, SEED), "init");
-    must(&t, loader_new(t.tide, &t.model->config, (LoaderStart){ t.text, SEED, 0 }, &t.loader), "loader");
+    LoaderStart start = { t.text, { .seed = SEED } };
+    must(&t, loader_new(t.tide, &t.model->config, start, &t.loader), "loader");
     return t;
 }
 

@@ -8,6 +8,7 @@
 #include "models/text/loader.h"
 #include "models/text/sample.h"
 #include "models/text/text.h"
+#include "models/text/tokens.h"
 
 static Tide *tide;
 
@@ -44,7 +45,8 @@ static TideStatus open_bytes(int n, int n_validate, int seq, Text **out)
 
     write_file(path, n);
     if (n_validate >= 0) write_file(validate, n_validate);
-    TideStatus status = text_open(tide, path, n_validate >= 0 ? validate : NULL, seq, out);
+    TextSource source = { path, n_validate >= 0 ? validate : NULL, NULL, seq + 1, 256 };
+    TideStatus status = text_open(tide, source, out);
     unlink(path);
     if (n_validate >= 0) unlink(validate);
     return status;
@@ -55,11 +57,11 @@ Test(data, text_is_parted_nine_to_one)
     Text *x = NULL;
 
     cr_assert(!open_bytes(100000, -1, 64, &x), "%s", tide_message(tide));
-    cr_expect_eq(x->train.n, 90000);
-    cr_expect_eq(x->validate.n, 10000);
-    cr_expect_eq(x->train.at[300], 300 % 251);
-    cr_expect_eq(x->validate.at[0], 90000 % 251);
-    cr_expect_eq(x->vocab, 256);
+    cr_expect_eq(part_tokens(x->train), 90000);
+    cr_expect_eq(part_tokens(x->validate), 10000);
+    cr_expect_eq(token_at(x->train.shards[0], 300), 300 % 251);
+    cr_expect_eq(token_at(x->validate.shards[0], 0), 90000 % 251);
+    cr_expect_eq(x->tokenizer->vocab, 256);
     text_free(x);
 }
 
@@ -68,7 +70,7 @@ Test(data, a_text_of_one_window_is_enough)
     Text *x = NULL;
 
     cr_assert(!open_bytes(17, 17, 16, &x), "%s", tide_message(tide));
-    cr_expect_eq(tokens_random_start(x->train, 17, 1, 2, 3), 0);
+    cr_expect_eq(part_random(x->train, 17, 1, 2, 3).start, 0);
     text_free(x);
 }
 
@@ -100,9 +102,9 @@ Test(data, missing_files_and_folders_are_refused)
 {
     Text *x = NULL;
 
-    cr_expect_eq(text_open(tide, "/nonexistent/text", NULL, 8, &x), TIDE_IO);
+    cr_expect_eq(text_open(tide, (TextSource){ "/nonexistent/text", NULL, NULL, 9, 256 }, &x), TIDE_IO);
     cr_expect(strstr(tide_message(tide), "/nonexistent/text"), "%s", tide_message(tide));
-    cr_expect_eq(text_open(tide, "/tmp", NULL, 8, &x), TIDE_IO);
+    cr_expect_eq(text_open(tide, (TextSource){ "/tmp", NULL, NULL, 9, 256 }, &x), TIDE_IO);
     cr_expect_null(x);
 }
 
@@ -111,11 +113,11 @@ Test(data, missing_files_and_folders_are_refused)
 Test(data, windows_reach_both_ends_evenly)
 {
     uint16_t storage[20] = { 0 };
-    Tokens s = { storage, 20 };
+    Part s = { &(Tokens){ storage, 20, 2 }, 1, false };
     int count[11] = { 0 }, draws = 11000;
 
     for (int i = 0; i < draws; i++) {
-        int64_t start = tokens_random_start(s, 10, 42, i / 4, i % 4);
+        int64_t start = part_random(s, 10, 42, i / 4, i % 4).start;
         cr_assert(start >= 0 && start <= 10, "start %lld", (long long)start);
         count[start]++;
     }
@@ -125,29 +127,29 @@ Test(data, windows_reach_both_ends_evenly)
 
 Test(data, windows_depend_on_seed_step_and_row)
 {
-    Tokens s = { NULL, 1 << 30 };
-    int64_t a = tokens_random_start(s, 64, 1, 2, 3);
+    Part s = { &(Tokens){ NULL, 1 << 30, 2 }, 1, false };
+    int64_t a = part_random(s, 64, 1, 2, 3).start;
 
-    cr_expect_eq(a, tokens_random_start(s, 64, 1, 2, 3));
-    cr_expect_neq(a, tokens_random_start(s, 64, 2, 2, 3));
-    cr_expect_neq(a, tokens_random_start(s, 64, 1, 3, 3));
-    cr_expect_neq(a, tokens_random_start(s, 64, 1, 2, 4));
-    cr_expect_neq(tokens_random_start(s, 64, 1, 2, 3), tokens_random_start(s, 64, 1, 3, 2));
+    cr_expect_eq(a, part_random(s, 64, 1, 2, 3).start);
+    cr_expect_neq(a, part_random(s, 64, 2, 2, 3).start);
+    cr_expect_neq(a, part_random(s, 64, 1, 3, 3).start);
+    cr_expect_neq(a, part_random(s, 64, 1, 2, 4).start);
+    cr_expect_neq(part_random(s, 64, 1, 2, 3).start, part_random(s, 64, 1, 3, 2).start);
 }
 
 Test(data, even_windows_span_the_text)
 {
-    Tokens s = { NULL, 1000 };
+    Part s = { &(Tokens){ NULL, 1000, 2 }, 1, false };
 
-    cr_expect_eq(tokens_even_start(s, 65, 0, 7), 0);
-    cr_expect_eq(tokens_even_start(s, 65, 6, 7), 935);
-    cr_expect_eq(tokens_even_start(s, 65, 0, 1), 0);
+    cr_expect_eq(part_even(s, 65, 0, 7).start, 0);
+    cr_expect_eq(part_even(s, 65, 6, 7).start, 935);
+    cr_expect_eq(part_even(s, 65, 0, 1).start, 0);
 }
 
 Test(data, targets_follow_their_tokens)
 {
     uint16_t storage[8] = { 10, 11, 12, 13, 14, 15, 16, 255 };
-    Tokens s = { storage, 8 };
+    Tokens s = { storage, 8, 2 };
     int32_t tokens[4], targets[4];
     float x[4];
 
@@ -159,16 +161,6 @@ Test(data, targets_follow_their_tokens)
     tokens_features(s, 3, 4, x, targets);
     cr_expect_eq(targets[0], 255);
     cr_expect_float_eq(x[0], 13.0f / 128 - 1, 1e-6);
-}
-
-Test(data, decoding_gives_the_bytes_back)
-{
-    char to[4];
-    int32_t tokens[4] = { 'a', 300, 255, -1 };
-
-    cr_expect_eq(text_decode(tokens, 4, to), 2);
-    cr_expect_eq(to[0], 'a');
-    cr_expect_eq((unsigned char)to[1], 255);
 }
 
 /* ---- Loader --------------------------------------------------------------- */
@@ -184,20 +176,23 @@ static ModelConfig config_for(const char *preset, int batch, int accum)
     return c;
 }
 
-static Tokens count_up(uint16_t *storage, int n)
+static Part count_up(uint16_t *storage, int n)
 {
+    static Tokens tokens;
+
     for (int i = 0; i < n; i++) storage[i] = (uint16_t)(i % 256);
-    return (Tokens){ storage, n };
+    tokens = (Tokens){ storage, n, 2 };
+    return (Part){ &tokens, 1, false };
 }
 
 Test(data, loader_gives_steps_in_order)
 {
     static uint16_t storage[5000];
-    Tokens s = count_up(storage, 5000);
+    Part s = count_up(storage, 5000);
     ModelConfig c = config_for("gpt-char", 3, 2);
     Loader *l = NULL;
 
-    cr_assert(!loader_new(tide, &c, (LoaderStart){ s, 7, 40 }, &l), "%s", tide_message(tide));
+    cr_assert(!loader_new(tide, &c, (LoaderStart){ s, { 7, 40, 0, 0 } }, &l), "%s", tide_message(tide));
     for (int step = 40; step < 140; step++) {
         const StepData *d = loader_next(l);
         cr_assert_eq(d->step, step);
@@ -205,9 +200,9 @@ Test(data, loader_gives_steps_in_order)
         for (int micro = 0; micro < 2; micro++) {
             const int32_t *tokens = step_tokens(d, micro), *targets = step_targets(d, micro);
             for (int b = 0; b < 3; b++) {
-                int64_t start = tokens_random_start(s, 9, 7, step, micro * 3 + b);
-                cr_assert_eq(tokens[b * 8], s.at[start], "step %d, row %d", step, micro * 3 + b);
-                cr_assert_eq(targets[b * 8 + 7], s.at[start + 8]);
+                int64_t start = part_random(s, 9, 7, step, micro * 3 + b).start;
+                cr_assert_eq(tokens[b * 8], storage[start], "step %d, row %d", step, micro * 3 + b);
+                cr_assert_eq(targets[b * 8 + 7], storage[start + 8]);
             }
         }
     }
@@ -218,12 +213,12 @@ Test(data, loader_gives_steps_in_order)
 Test(data, accumulation_sees_the_same_text)
 {
     static uint16_t storage[5000];
-    Tokens s = count_up(storage, 5000);
+    Part s = count_up(storage, 5000);
     ModelConfig whole = config_for("gpt-char", 6, 1), cut = config_for("gpt-char", 2, 3);
     Loader *a = NULL, *b = NULL;
 
-    cr_assert(!loader_new(tide, &whole, (LoaderStart){ s, 7, 0 }, &a));
-    cr_assert(!loader_new(tide, &cut, (LoaderStart){ s, 7, 0 }, &b));
+    cr_assert(!loader_new(tide, &whole, (LoaderStart){ s, { .seed = 7 } }, &a));
+    cr_assert(!loader_new(tide, &cut, (LoaderStart){ s, { .seed = 7 } }, &b));
     for (int i = 0; i < 20; i++) {
         const StepData *x = loader_next(a), *y = loader_next(b);
         cr_expect_arr_eq(x->tokens, y->tokens, 6 * 8 * sizeof(int32_t));
@@ -236,19 +231,19 @@ Test(data, accumulation_sees_the_same_text)
 Test(data, loader_serves_an_mlp)
 {
     static uint16_t storage[5000];
-    Tokens s = count_up(storage, 5000);
+    Part s = count_up(storage, 5000);
     ModelConfig c = config_for("mlp", 5, 1);
     Loader *l = NULL;
 
-    cr_assert(!loader_new(tide, &c, (LoaderStart){ s, 1, 0 }, &l), "%s", tide_message(tide));
+    cr_assert(!loader_new(tide, &c, (LoaderStart){ s, { .seed = 1 } }, &l), "%s", tide_message(tide));
     const StepData *d = loader_next(l);
     const float *x = step_tokens(d, 0);
     cr_expect_eq(d->valid, 5);
     cr_expect_eq(d->token_bytes, 5 * (size_t)c.width * sizeof(float));
     for (int b = 0; b < 5; b++) {
-        int64_t start = tokens_random_start(s, c.width + 1, 1, 0, b);
-        cr_expect_float_eq(x[b * c.width], (float)s.at[start] / 128 - 1, 1e-6);
-        cr_expect_eq(step_targets(d, 0)[b], s.at[start + c.width]);
+        int64_t start = part_random(s, c.width + 1, 1, 0, b).start;
+        cr_expect_float_eq(x[b * c.width], (float)storage[start] / 128 - 1, 1e-6);
+        cr_expect_eq(step_targets(d, 0)[b], storage[start + c.width]);
     }
     loader_free(l);
 }
@@ -256,17 +251,18 @@ Test(data, loader_serves_an_mlp)
 Test(data, loader_may_be_freed_at_any_time)
 {
     static uint16_t storage[500];
-    Tokens s = count_up(storage, 500);
+    Part s = count_up(storage, 500);
     ModelConfig c = config_for("gpt-char", 4, 1);
 
     for (int taken = 0; taken < 50; taken++) {
         Loader *l = NULL;
-        cr_assert(!loader_new(tide, &c, (LoaderStart){ s, 7, 0 }, &l));
+        cr_assert(!loader_new(tide, &c, (LoaderStart){ s, { .seed = 7 } }, &l));
         for (int i = 0; i < taken % 4; i++) loader_next(l);
         loader_free(l);
     }
     Loader *none = NULL;
-    cr_expect_eq(loader_new(tide, &c, (LoaderStart){ { storage, 8 }, 7, 0 }, &none), TIDE_BAD_FILE);
+    s = count_up(storage, 8);
+    cr_expect_eq(loader_new(tide, &c, (LoaderStart){ s, { .seed = 7 } }, &none), TIDE_BAD_FILE);
     cr_expect(strstr(tide_message(tide), "8 tokens") && strstr(tide_message(tide), "needs 9"), "%s",
               tide_message(tide));
 }
@@ -290,17 +286,43 @@ Test(data, sampler_follows_the_probabilities)
 {
     int count[4];
 
-    count_draws((Sampler){ .temperature = 1, .seed = 3 }, count);
+    count_draws((Sampler){ .temperature = 1, .state = 3 }, count);
     cr_expect(abs(count[1] - 4000) < 225 && abs(count[2] - 2000) < 195 && abs(count[0] - 1000) < 150,
               "%d %d %d %d", count[0], count[1], count[2], count[3]);
-    count_draws((Sampler){ .temperature = 1, .top_p = 0.7f, .seed = 3 }, count); /* 2/3 and 1/3 are left */
+    count_draws((Sampler){ .temperature = 1, .top_p = 0.7f, .state = 3 }, count); /* 2/3 and 1/3 are left */
     cr_expect(count[0] == 0 && count[3] == 0 && abs(count[1] - 5333) < 215, "%d %d %d %d", count[0], count[1],
               count[2], count[3]);
     count_draws((Sampler){ .temperature = 0 }, count);
     cr_expect_eq(count[1], 8000);
-    count_draws((Sampler){ .temperature = 0.5f, .seed = 3 }, count); /* squares: 16/22, 4/22, 1/22, 1/22 */
+    count_draws((Sampler){ .temperature = 0.5f, .state = 3 }, count); /* squares: 16/22, 4/22, 1/22, 1/22 */
     cr_expect(abs(count[1] - 5818) < 200 && abs(count[2] - 1454) < 175, "%d %d %d %d", count[0], count[1],
               count[2], count[3]);
+}
+
+/* What llama2.c's procedure draws, worked out by another program in f32. */
+Test(data, sampler_draws_as_llama2c_does)
+{
+    static const struct {
+        Sampler settings;
+        int drawn[20];
+    } known[] = {
+        { { .temperature = 1, .top_p = 0.9f, .state = 133742 },
+          { 7, 7, 4, 4, 4, 3, 7, 1, 4, 7, 4, 4, 3, 7, 3, 1, 1, 4, 3, 1 } },
+        { { .temperature = 0.7f, .top_p = 0, .state = 7 },
+          { 7, 7, 1, 1, 3, 3, 7, 1, 3, 7, 4, 4, 4, 7, 1, 1, 7, 7, 4, 4 } },
+        { { .temperature = 1.3f, .top_p = 0.5f, .state = 1 },
+          { 1, 4, 7, 1, 1, 7, 7, 4, 1, 7, 4, 1, 1, 7, 7, 4, 1, 1, 4, 7 } },
+    };
+    static const float logits[] = { 0.5f, 2, -1, 1.25f, 2, 0, -3, 1.75f };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        Sampler settings = known[i].settings, *s = NULL;
+        settings.vocab = 8;
+        cr_assert(!sampler_new(tide, settings, &s), "%s", tide_message(tide));
+        for (int j = 0; j < 20; j++)
+            cr_expect_eq(sampler_next(s, logits), known[i].drawn[j], "case %zu, draw %d", i, j);
+        sampler_free(s);
+    }
 }
 
 Test(data, sampler_refuses_what_is_no_number)

@@ -1,6 +1,7 @@
 /* test_place.c - spans to offsets: by hand, at random, and real lists of buffers. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include "tests/support/buffer_list.h"
 
 static const Placing at_will = { .alignment = 1, .iterations = 200 };
@@ -102,6 +103,29 @@ Test(place, random_spans_never_overlap_and_repeat)
         cr_expect_eq(spans_place(t, n, how), height);
         for (int i = 0; i < n; i++) cr_expect_eq(s[i].offset, t[i].offset, "the same spans, another place");
     }
+}
+
+/* No order is done before the time is over: what is left is stacked, above fixed spans too. */
+Test(place, without_time_all_have_offsets_nevertheless)
+{
+    Span s[300] = { { 0, 400, 7, 100, true } };
+
+    for (int i = 1; i < 300; i++) s[i] = (Span){ i, i + 1 + i % 90, (size_t)(i % 13), 0, false };
+    size_t height = spans_place(s, 300, (Placing){ .alignment = 4, .iterations = 9, .seconds = 1e-9 });
+    cr_expect_lt(height, 108 + 300 * 16);
+    expect_apart(s, 300, height);
+}
+
+/* One order of these takes much longer. */
+Test(place, time_is_kept_within_one_order, .timeout = 15)
+{
+    enum { N = 400000 };
+    Span *s = calloc(N, sizeof *s);
+
+    cr_assert(s);
+    for (int i = 0; i < N; i++) s[i] = (Span){ i, i + 1 + i % 900, (size_t)(1 + i % 13), 0, false };
+    cr_expect_lt(spans_place(s, N, (Placing){ .alignment = 1, .iterations = 9, .seconds = 0.2 }), SIZE_MAX);
+    free(s);
 }
 
 /* Enough is enough: the search stops at the first order that is low enough. */

@@ -174,6 +174,77 @@ Test(described, other_shapes_are_scaled)
     side_close(&there);
 }
 
+static void expect_refused(const char *from, const char *to, const char *message)
+{
+    Side here;
+    Tide *t = NULL;
+
+    open_here(&here);
+    file_edit(from, to);
+    cr_expect_eq(tide_open_profile(profile_path, (TideDeviceOptions){ 0 }, &t), TIDE_BAD_FILE, "%s", to);
+    cr_expect(strstr(tide_message(t), message), "%s", tide_message(t));
+    tide_close(t);
+    side_close(&here);
+}
+
+/* Sums of sizes that a file may hold do not overflow, in placement or anywhere else. */
+Test(described, sizes_that_no_device_has_are_refused)
+{
+    /* Digits before those of the file make each number too large. */
+    expect_refused("\"alignment\": ", "\"alignment\": 23058430092136", "alignment is ");
+    expect_refused("\"fixed_bytes\": ", "\"fixed_bytes\": 703687441776640", "fixed_bytes is ");
+    expect_refused("\"memory_bytes\": ", "\"memory_bytes\": 99999", "memory_bytes is ");
+    expect_refused("\"scratch_bytes\": ", "\"scratch_bytes\": 703687441776640", "scratch_bytes is ");
+}
+
+/* Scratch is scaled by the work; by a measured work of next to nothing it grows beyond all numbers. */
+Test(described, scaled_scratch_stays_a_number_of_bytes)
+{
+    Side here = { .t = fake_open() }, there;
+
+    here.p = other_program(here.t);
+    cr_assert_eq(tide_profile_measure(here.p, 3, &here.f), TIDE_OK, "%s", tide_message(here.t));
+    for (int i = 0; i < here.f->n_entries; i++) {
+        here.f->entries[i].flops = 1e-300;
+        here.f->entries[i].bytes = 1e-300;
+        here.f->entries[i].scratch_bytes = (size_t)PROFILE_MOST_BYTES;
+    }
+    cr_assert_eq(tide_profile_save(here.p, here.f, profile_path), TIDE_OK, "%s", tide_message(here.t));
+    open_described(&there, chain_program);
+    for (int i = 0; i < there.p->graphs[0]->n_nodes; i++)
+        cr_expect_leq(node_scratch(there.p, there.p->graphs[0]->nodes[i]), (size_t)PROFILE_MOST_BYTES);
+    side_close(&here);
+    side_close(&there);
+}
+
+/* Each entry is looked for among those before it: a file of a hundred thousand would be read for minutes. */
+Test(described, more_entries_than_are_read_are_refused)
+{
+    Side here;
+    Tide *t = NULL;
+
+    open_here(&here);
+    TideProfile *f = here.f;
+    static char keys[20000][16];
+    Entry *entries = f->entries, *many = calloc(20000, sizeof *many);
+    int n = f->n_entries;
+    cr_assert(many);
+    for (int i = 0; i < 20000; i++) {
+        snprintf(keys[i], sizeof keys[i], "key%d", i);
+        many[i] = (Entry){ .key = keys[i], .seconds = 1, .source = SOURCE_MEASURED };
+    }
+    f->entries = many;
+    f->n_entries = 20000;
+    cr_assert_eq(tide_profile_save(here.p, f, profile_path), TIDE_OK, "%s", tide_message(here.t));
+    f->entries = entries;
+    f->n_entries = n;
+    free(many);
+    cr_expect_eq(tide_open_profile(profile_path, (TideDeviceOptions){ 0 }, &t), TIDE_BAD_FILE);
+    cr_expect(strstr(tide_message(t), "20000 items"), "%s", tide_message(t));
+    tide_close(t);
+    side_close(&here);
+}
+
 Test(described, a_profile_without_its_device_is_refused)
 {
     Side here;
