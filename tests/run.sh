@@ -38,7 +38,8 @@ ctest --test-dir build-tsan -j "$jobs" -R '^stress_'
 
 build build-asan gcc "${checked[@]}" -DTIDE_SANITIZE=address,undefined
 # Left to the optimised build: comparing devices, of which there is one here, and reading the sources.
-UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir build-asan -j "$jobs" -E '^test_agreement|^check_'
+LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0 \
+    UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir build-asan -j "$jobs" -E '^test_agreement|^check_'
 
 build build-clang clang -DTIDE_CUDA=OFF
 
