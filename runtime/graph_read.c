@@ -420,12 +420,9 @@ static TideStatus read_head(Reader *r, const JsonAt *root, Link *link, size_t *f
     static const char *const keys[] = { "tide_graph", "name",    "fixed_bytes", "alignment",
                                         "link",       "tensors", "nodes",       NULL };
     JsonAt at;
-    int64_t version = 0, alignment = 256, fixed_bytes = 0;
+    int64_t alignment = 256, fixed_bytes = 0;
 
-    TRY(read_member(root, "tide_graph", &at));
-    TRY(read_int(&at, 0, INT32_MAX, &version));
-    if (version != GRAPH_VERSION)
-        return read_refuse(&at, "is version %d; this program reads version %d", (int)version, GRAPH_VERSION);
+    TRY(read_version(root, "tide_graph", GRAPH_VERSION));
     TRY(read_keys(root, keys));
     *name = "graph";
     if (read_has(root, "name")) TRY(read_name(root, "name", false, name));

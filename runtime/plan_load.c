@@ -318,14 +318,9 @@ static TideStatus read_head(const JsonAt *root, const TideProgram *p, TidePlan *
                                         "fixed_bytes", "record",  "arena",    "homes",
                                         "decisions",   "stats",   "sections", NULL };
     JsonAt at;
-    int64_t version = 0;
     int word = 0;
 
-    TRY(read_member(root, "tide_plan", &at));
-    TRY(read_int(&at, 0, INT32_MAX, &version));
-    if (version != PLAN_VERSION)
-        return read_refuse(&at, "is version %" PRId64 "; this program reads version %d", version,
-                           PLAN_VERSION);
+    TRY(read_version(root, "tide_plan", PLAN_VERSION));
     TRY(read_keys(root, keys));
     TRY(read_member(root, "program", &at));
     TRY(read_hash(&at, &plan->program_hash));

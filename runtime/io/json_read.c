@@ -200,6 +200,17 @@ TideStatus read_real(const JsonAt *at, double low, double high, double *out)
     return TIDE_OK;
 }
 
+TideStatus read_version(const JsonAt *root, const char *key, int version)
+{
+    JsonAt at;
+    int64_t found = 0;
+
+    TRY(read_member(root, key, &at));
+    TRY(read_int(&at, 0, INT32_MAX, &found));
+    if (found == version) return TIDE_OK;
+    return read_refuse(&at, "is version %" PRId64 "; this program reads version %d", found, version);
+}
+
 TideStatus read_text(const JsonAt *at, const char **out)
 {
     if (!json_is_string(at->value))

@@ -47,6 +47,8 @@ TideStatus read_text(const JsonAt *at, const char **out); /* borrowed from the f
 TideStatus read_flag(const JsonAt *at, bool *out);
 /* One of n words; *out is its index. */
 TideStatus read_word(const JsonAt *at, const char *const *words, int n, int *out);
+/* Refuse a document whose version, the number of that key, is another one. */
+TideStatus read_version(const JsonAt *root, const char *key, int version);
 TideStatus read_hash(const JsonAt *at, uint64_t *out); /* 16 hexadecimal digits */
 
 /* A member that names something: at most 200 bytes, none of which controls a terminal. */

@@ -12,14 +12,9 @@ static const size_t most_file_bytes = (size_t)64 << 20; /* as the loader of plan
 static TideStatus read_head(const JsonAt *root, Outline *o)
 {
     JsonAt at, device;
-    int64_t version = 0;
     int word = 0;
 
-    TRY(read_member(root, "tide_plan", &at));
-    TRY(read_int(&at, 0, INT32_MAX, &version));
-    if (version != PLAN_VERSION)
-        return read_refuse(&at, "is version %" PRId64 "; this program reads version %d", version,
-                           PLAN_VERSION);
+    TRY(read_version(root, "tide_plan", PLAN_VERSION));
     TRY(read_member(root, "program", &at));
     TRY(read_text(&at, &o->program));
     TRY(read_member(root, "policy", &at));

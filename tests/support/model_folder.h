@@ -4,19 +4,6 @@
 #include "models/model.h"
 #include "runtime/io/safetensors.h"
 
-/* A model with a run under the roomiest plan, its weights not yet written. */
-typedef struct Loaded {
-    Model       *model;
-    TideProfile *profile;
-    TidePlan    *plan;
-    TideRun     *run;
-} Loaded;
-
-Loaded loaded_new(Tide *t, const ModelConfig *c);
-void   loaded_free(Loaded *l);
-/* The logits behind the last of n tokens, [vocab], owned by the caller. */
-float *loaded_logits(const Loaded *l, const int32_t *tokens, int n);
-
 /* Expect a folder to be refused with that status, as a configuration, as a model or for its weights, and a
  * message that holds the words, which | separates. */
 void   folder_refused(Tide *t, const char *path, TideStatus wanted, const char *words);

@@ -5,16 +5,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tests/support/loaded.h"
 #include "tests/support/train.h"
 
 enum { SEED = 3, ROWS = 4, SEQ = 32 };
 
 typedef struct Trial {
     Tide *tide;
-    Model *model;
-    TideProfile *profile;
-    TidePlan *plan;
-    TideRun *run;
+    Loaded on;
     int64_t updates;
 } Trial;
 
@@ -54,26 +52,20 @@ static Trial trial_new(ModelConfig c)
     Trial t = { 0 };
 
     cr_assert(!tide_open(test_device(), (TideDeviceOptions){ 0 }, &t.tide), "%s", tide_message(t.tide));
-    must(&t, model_new(t.tide, &c, &t.model), "model");
-    must(&t, tide_profile_guess(t.model->program, &t.profile), "profile");
-    must(&t, tide_plan_make(t.model->program, t.profile, (TideBudget){ 0 }, &t.plan, NULL), "plan");
-    must(&t, tide_run_new(t.model->program, t.plan, &t.run), "run");
-    must(&t, model_init(t.model, t.run, SEED), "init");
+    t.on = loaded_new(t.tide, &c);
+    must(&t, model_init(t.on.model, t.on.run, SEED), "init");
     return t;
 }
 
 static void trial_free(Trial *t)
 {
-    tide_run_free(t->run);
-    tide_plan_free(t->plan);
-    tide_profile_free(t->profile);
-    model_free(t->model);
+    loaded_free(&t->on);
     tide_close(t->tide);
 }
 
 static TideStepInfo info_of(const Trial *t, int step)
 {
-    const ModelConfig *c = &t->model->config;
+    const ModelConfig *c = &t->on.model->config;
     double n = (double)t->updates + 1;
     TideStepInfo info = { .seed = SEED,
                           .step = step,
@@ -92,7 +84,7 @@ static TideStepInfo info_of(const Trial *t, int step)
 /* One step on a text that repeats itself. */
 static End step(Trial *t, int i)
 {
-    const Model *m = t->model;
+    const Model *m = t->on.model;
     int32_t tokens[ROWS * SEQ], targets[ROWS * SEQ];
     TideStepInfo info = info_of(t, i);
     float loss, norm[2];
@@ -102,16 +94,16 @@ static End step(Trial *t, int i)
         tokens[k] = (k * k + 3 * i) % 23;
         targets[k] = (tokens[k] * 5 + 1) % 23;
     }
-    must(t, tide_write(t->run, m->tokens, tokens, sizeof tokens), "tokens");
-    must(t, tide_write(t->run, m->targets, targets, sizeof targets), "targets");
-    must(t, tide_write(t->run, m->info, &info, sizeof info), "info");
-    must(t, tide_step(t->run, tide_graph_index(m->micro)), "micro");
-    must(t, tide_write(t->run, m->update_info, &info, sizeof info), "info");
-    must(t, tide_step(t->run, tide_graph_index(m->update)), "update");
-    must(t, tide_read(t->run, m->loss, &loss, sizeof loss), "loss");
-    must(t, tide_read(t->run, m->norm, norm, sizeof norm), "norm");
+    must(t, tide_write(t->on.run, m->tokens, tokens, sizeof tokens), "tokens");
+    must(t, tide_write(t->on.run, m->targets, targets, sizeof targets), "targets");
+    must(t, tide_write(t->on.run, m->info, &info, sizeof info), "info");
+    must(t, tide_step(t->on.run, tide_graph_index(m->micro)), "micro");
+    must(t, tide_write(t->on.run, m->update_info, &info, sizeof info), "info");
+    must(t, tide_step(t->on.run, tide_graph_index(m->update)), "update");
+    must(t, tide_read(t->on.run, m->loss, &loss, sizeof loss), "loss");
+    must(t, tide_read(t->on.run, m->norm, norm, sizeof norm), "norm");
     if (m->scaling.id)
-        must(t, tide_read(t->run, m->scaling_after, &end.scaling, sizeof end.scaling), "scaling");
+        must(t, tide_read(t->on.run, m->scaling_after, &end.scaling, sizeof end.scaling), "scaling");
     end.loss = loss / (ROWS * SEQ);
     end.norm = norm[0];
     t->updates += !end.scaling.late;
@@ -122,7 +114,7 @@ static End step(Trial *t, int i)
 static uint64_t hash_beside(const Trial *t, const char *parameter, uint64_t hash)
 {
     static const char *const suffixes[] = { "", ".m", ".v", ".master" };
-    const TideProgram *p = t->model->program;
+    const TideProgram *p = t->on.model->program;
     char name[128];
 
     for (int i = 0; i < 4; i++) {
@@ -130,7 +122,7 @@ static uint64_t hash_beside(const Trial *t, const char *parameter, uint64_t hash
         TideTensor x = tide_tensor_find(p, NULL, name);
         size_t bytes = x.id ? tide_tensor_bytes(p, x) : 0;
         unsigned char *data = malloc(bytes + 1);
-        if (x.id) must(t, tide_read(t->run, x, data, bytes), name);
+        if (x.id) must(t, tide_read(t->on.run, x, data, bytes), name);
         for (size_t k = 0; k < bytes; k++) hash = (hash ^ data[k]) * 0x100000001b3u;
         free(data);
     }
@@ -139,7 +131,7 @@ static uint64_t hash_beside(const Trial *t, const char *parameter, uint64_t hash
 
 static uint64_t hash_all(const Trial *t)
 {
-    const TideProgram *p = t->model->program;
+    const TideProgram *p = t->on.model->program;
     uint64_t hash = 0xcbf29ce484222325u;
 
     for (int i = 0; i < tide_parameter_count(p); i++)
@@ -170,7 +162,7 @@ Test(loss_scaling, a_step_that_overflows_changes_nothing)
 /* A bias that became infinite makes every gradient NaN, whatever the scale. */
 static void spoil(const Trial *t)
 {
-    const TideProgram *p = t->model->program;
+    const TideProgram *p = t->on.model->program;
     TideTensor x = tide_tensor_find(p, NULL, "ln_f.bias");
     int64_t n = tide_tensor_shape(p, x).dim[0];
     float *values = malloc((size_t)n * sizeof *values);
@@ -179,7 +171,7 @@ static void spoil(const Trial *t)
     cr_assert(values && stored);
     for (int64_t i = 0; i < n; i++) values[i] = INFINITY;
     tide_narrow(tide_tensor_type(p, x), values, n, stored);
-    must(t, tide_write(t->run, x, stored, tide_tensor_bytes(p, x)), "a bias");
+    must(t, tide_write(t->on.run, x, stored, tide_tensor_bytes(p, x)), "a bias");
     free(values);
     free(stored);
 }

@@ -1,39 +1,26 @@
 /* test_model_config.c - what a config.json may say, and what is made of what it leaves out. */
-#define _DEFAULT_SOURCE
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "models/files/model_files.h"
+#include "tests/support/loaded.h"
 #include "tests/support/model_folder.h"
+#include "tests/support/scratch_folder.h"
 
-static char dir[] = "/tmp/tide-config-XXXXXX";
 static Tide *tide;
-
-static const char *in_dir(const char *name)
-{
-    static char path[4][192];
-    static int turn;
-
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
-    return path[turn];
-}
 
 static void begin(void)
 {
-    cr_assert(mkdtemp(dir));
+    scratch_folder_make();
     cr_assert(!tide_open("cpu", (TideDeviceOptions){ 0 }, &tide));
 }
 
 static void end(void)
 {
-    char command[128];
-
     tide_close(tide);
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    cr_expect_eq(system(command), 0);
+    scratch_folder_remove();
 }
 
 TestSuite(model_config, .init = begin, .fini = end, .timeout = 120);
@@ -48,7 +35,7 @@ static void make_model(void)
     c.width = 8;
     c.heads = 1;
     Loaded l = loaded_new(tide, &c);
-    cr_assert(!model_files_save(l.model, l.run, in_dir("m")), "%s", tide_message(tide));
+    cr_assert(!model_files_save(l.model, l.run, in_folder("m")), "%s", tide_message(tide));
     loaded_free(&l);
 }
 
@@ -101,11 +88,11 @@ Test(model_config, a_config_that_cannot_be_built_is_refused_by_its_key)
     make_model();
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         TideStatus wanted = strstr(refused[i].words, "7 heads") ? TIDE_BAD_GRAPH : TIDE_BAD_FILE;
-        text_write(in_dir("m/config.json"), refused[i].config);
-        folder_refused(tide, in_dir("m"), wanted, refused[i].words);
+        text_write(in_folder("m/config.json"), refused[i].config);
+        folder_refused(tide, in_folder("m"), wanted, refused[i].words);
     }
-    unlink(in_dir("m/config.json"));
-    folder_refused(tide, in_dir("m"), TIDE_IO, "config.json");
+    unlink(in_folder("m/config.json"));
+    folder_refused(tide, in_folder("m"), TIDE_IO, "config.json");
 }
 
 /* Only that nothing else happens than a refusal or another configuration. */
@@ -115,15 +102,15 @@ Test(model_config, a_flipped_bit_of_a_config_leads_nowhere)
     ModelConfig c;
 
     make_model();
-    FILE *f = fopen(in_dir("m/config.json"), "r");
+    FILE *f = fopen(in_folder("m/config.json"), "r");
     cr_assert(f);
     size_t n = fread(text, 1, sizeof text - 1, f);
     text[n] = 0;
     fclose(f);
     for (size_t i = 0; i < 8 * n; i++) {
         text[i / 8] ^= (char)(1 << i % 8);
-        text_write(in_dir("m/config.json"), text);
-        TideStatus status = model_files_config(tide, in_dir("m"), &c);
+        text_write(in_folder("m/config.json"), text);
+        TideStatus status = model_files_config(tide, in_folder("m"), &c);
         cr_assert(status == TIDE_OK || status == TIDE_BAD_FILE);
         cr_assert(status || (c.layers >= 1 && c.width >= 1 && c.vocab >= 1 && c.dropout <= 1));
         text[i / 8] ^= (char)(1 << i % 8);
@@ -133,10 +120,11 @@ Test(model_config, a_flipped_bit_of_a_config_leads_nowhere)
 Test(model_config, what_a_config_leaves_out_is_gpt2)
 {
     make_model();
-    text_write(in_dir("m/config.json"), "{\"model_type\":\"gpt2\",\"n_inner\":null,\"hidden_act\":\"relu\","
-                                        "\"intermediate_size\":37,\"n_ctx\":7}");
+    text_write(in_folder("m/config.json"),
+               "{\"model_type\":\"gpt2\",\"n_inner\":null,\"hidden_act\":\"relu\","
+               "\"intermediate_size\":37,\"n_ctx\":7}");
     ModelConfig c;
-    cr_assert(!model_files_config(tide, in_dir("m"), &c), "%s", tide_message(tide));
+    cr_assert(!model_files_config(tide, in_folder("m"), &c), "%s", tide_message(tide));
     cr_expect(c.vocab == 50257 && c.positions == 1024 && c.seq == 1024 && c.width == 768 && c.layers == 12);
     cr_expect(c.heads == 12 && c.inner == 0 && !c.gelu_erf && !c.untied && !c.no_bias);
     cr_expect(c.dropout == 0.1f && c.attn_dropout == 0.1f);
@@ -148,9 +136,9 @@ static ModelConfig config_of(const char *text)
 {
     ModelConfig c;
 
-    mkdir(in_dir("m"), 0777);
-    text_write(in_dir("m/config.json"), text);
-    cr_assert(!model_files_config(tide, in_dir("m"), &c), "%s: %s", text, tide_message(tide));
+    mkdir(in_folder("m"), 0777);
+    text_write(in_folder("m/config.json"), text);
+    cr_assert(!model_files_config(tide, in_folder("m"), &c), "%s: %s", text, tide_message(tide));
     return c;
 }
 

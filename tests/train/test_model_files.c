@@ -1,6 +1,5 @@
 /* test_model_files.c - models come from files and go to files with the bits they had, in every variant that
  * files have, and what does not fit is refused by name. */
-#define _DEFAULT_SOURCE
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <math.h>
@@ -8,37 +7,25 @@
 #include <string.h>
 #include <unistd.h>
 #include "models/files/model_files.h"
+#include "tests/support/loaded.h"
 #include "tests/support/model_folder.h"
+#include "tests/support/scratch_folder.h"
 
 enum { SEED = 3, PROMPT = 5 };
 
 static const int32_t prompt[PROMPT] = { 5, 12, 3, 8, 60 };
-static char dir[] = "/tmp/tide-models-XXXXXX";
 static Tide *tide;
-
-static const char *in_dir(const char *name)
-{
-    static char path[8][192];
-    static int turn;
-
-    turn = (turn + 1) % 8;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
-    return path[turn];
-}
 
 static void begin(void)
 {
-    cr_assert(mkdtemp(dir));
+    scratch_folder_make();
     cr_assert(!tide_open("cpu", (TideDeviceOptions){ 0 }, &tide));
 }
 
 static void end(void)
 {
-    char command[128];
-
     tide_close(tide);
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    cr_expect_eq(system(command), 0);
+    scratch_folder_remove();
 }
 
 TestSuite(model_files, .init = begin, .fini = end, .timeout = 120);
@@ -130,10 +117,10 @@ static void expect_refusal(const char *path, TideStatus wanted, const char *word
 
 static void there_and_back(const ModelConfig *c)
 {
-    float *logits = save(c, in_dir("m"));
-    ModelConfig back = config_of(in_dir("m"));
+    float *logits = save(c, in_folder("m"));
+    ModelConfig back = config_of(in_folder("m"));
 
-    expect_load(in_dir("m"), logits, 0);
+    expect_load(in_folder("m"), logits, 0);
     cr_expect(back.gelu_erf == c->gelu_erf && back.untied == c->untied && back.heads == c->heads);
     cr_expect(back.dropout == c->dropout && back.attn_dropout == c->attn_dropout && back.vocab == c->vocab);
     cr_expect_eq(back.seq, c->positions ? c->positions : c->seq);
@@ -158,8 +145,8 @@ Test(model_files, the_padding_of_the_vocabulary_stays_here)
     ModelConfig c = small();
 
     c.untied = true;
-    free(save(&c, in_dir("m")));
-    Contents f = contents_read(tide, in_dir("m/model.safetensors"));
+    free(save(&c, in_folder("m")));
+    Contents f = contents_read(tide, in_folder("m/model.safetensors"));
     TideShape wte = f.specs[contents_find(&f, "transformer.wte.weight")].shape;
     TideShape head = f.specs[contents_find(&f, "lm_head.weight")].shape;
     cr_expect(wte.dim[0] == 61 && head.dim[0] == 61 && wte.dim[1] == 32);
@@ -172,14 +159,14 @@ Test(model_files, linear_weights_lie_the_other_way_in_files)
 {
     ModelConfig c = small();
 
-    free(save(&c, in_dir("m")));
-    Contents f = contents_read(tide, in_dir("m/model.safetensors"));
+    free(save(&c, in_folder("m")));
+    Contents f = contents_read(tide, in_folder("m/model.safetensors"));
     int i = contents_find(&f, "transformer.h.1.attn.c_attn.weight");
     const float *file = (const float *)(const void *)f.bytes[i];
     cr_expect(f.specs[i].shape.dim[0] == 32 && f.specs[i].shape.dim[1] == 96);
-    c = config_of(in_dir("m"));
+    c = config_of(in_folder("m"));
     Loaded l = loaded_new(tide, &c);
-    cr_assert(!model_init(l.model, l.run, SEED + 1) && !model_files_load(l.model, l.run, in_dir("m")));
+    cr_assert(!model_init(l.model, l.run, SEED + 1) && !model_files_load(l.model, l.run, in_folder("m")));
     float here[96 * 32];
     TideTensor x = tide_tensor_find(l.model->program, NULL, "h.1.attn.c_attn.weight");
     cr_assert(!tide_read(l.run, x, here, sizeof here));
@@ -195,7 +182,7 @@ Test(model_files, the_two_gelus_differ)
     ModelConfig tanh_one = small(), erf_one = small();
 
     erf_one.gelu_erf = true;
-    float *a = save(&tanh_one, in_dir("a")), *b = save(&erf_one, in_dir("b"));
+    float *a = save(&tanh_one, in_folder("a")), *b = save(&erf_one, in_folder("b"));
     cr_expect_gt(farthest(a, b, 61), 1e-6);
     free(a);
     free(b);
@@ -216,14 +203,14 @@ static void strip_prefix(Contents *f)
 Test(model_files, names_without_prefix_and_masks_are_fine)
 {
     ModelConfig c = small();
-    float *logits = save(&c, in_dir("m"));
-    Contents f = contents_read(tide, in_dir("m/model.safetensors"));
+    float *logits = save(&c, in_folder("m"));
+    Contents f = contents_read(tide, in_folder("m/model.safetensors"));
 
     strip_prefix(&f);
     contents_add(&f, "h.0.attn.bias", TIDE_F32, (TideShape){ 4, { 1, 1, 16, 16 } });
     contents_add(&f, "h.1.attn.masked_bias", TIDE_F32, (TideShape){ 0 });
-    contents_write(tide, in_dir("m/model.safetensors"), &f);
-    expect_load(in_dir("m"), logits, 0);
+    contents_write(tide, in_folder("m/model.safetensors"), &f);
+    expect_load(in_folder("m"), logits, 0);
     contents_free(&f);
     free(logits);
 }
@@ -231,14 +218,14 @@ Test(model_files, names_without_prefix_and_masks_are_fine)
 Test(model_files, narrow_numbers_are_widened)
 {
     ModelConfig c = small();
-    float *logits = save(&c, in_dir("m"));
-    Contents f = contents_read(tide, in_dir("m/model.safetensors"));
+    float *logits = save(&c, in_folder("m"));
+    Contents f = contents_read(tide, in_folder("m/model.safetensors"));
 
     for (int i = 0; i < f.n; i++)
         if (i % 3) contents_narrow(&f, i, i % 3 == 1 ? TIDE_F16 : TIDE_BF16);
-    contents_write(tide, in_dir("m/model.safetensors"), &f);
-    expect_load(in_dir("m"), logits, 0.05);
-    float *narrow = load(in_dir("m"));
+    contents_write(tide, in_folder("m/model.safetensors"), &f);
+    expect_load(in_folder("m"), logits, 0.05);
+    float *narrow = load(in_folder("m"));
     cr_expect_gt(farthest(narrow, logits, 61), 0);
     free(narrow);
     contents_free(&f);
@@ -257,16 +244,16 @@ static void add_head(Contents *f, float change)
 Test(model_files, a_head_beside_its_embedding_must_equal_it)
 {
     ModelConfig c = small();
-    float *logits = save(&c, in_dir("m"));
-    Contents f = contents_read(tide, in_dir("m/model.safetensors"));
+    float *logits = save(&c, in_folder("m"));
+    Contents f = contents_read(tide, in_folder("m/model.safetensors"));
 
     add_head(&f, 0);
-    contents_write(tide, in_dir("m/model.safetensors"), &f);
-    expect_load(in_dir("m"), logits, 0);
+    contents_write(tide, in_folder("m/model.safetensors"), &f);
+    expect_load(in_folder("m"), logits, 0);
     contents_drop(&f, f.n - 1);
     add_head(&f, 1);
-    contents_write(tide, in_dir("m/model.safetensors"), &f);
-    expect_refusal(in_dir("m"), TIDE_BAD_FILE,
+    contents_write(tide, in_folder("m/model.safetensors"), &f);
+    expect_refusal(in_folder("m"), TIDE_BAD_FILE,
                    "lm_head.weight|transformer.wte.weight|differ|tie_word_embeddings");
     contents_free(&f);
     free(logits);
@@ -275,7 +262,7 @@ Test(model_files, a_head_beside_its_embedding_must_equal_it)
 /* Half of the tensors in one shard, half in the other, and an index of them. */
 static void split(const char *drop)
 {
-    Contents f = contents_read(tide, in_dir("m/model.safetensors")), half[2] = { f, f };
+    Contents f = contents_read(tide, in_folder("m/model.safetensors")), half[2] = { f, f };
     json_t *map = json_object(), *index;
 
     half[0].n = f.n / 2;
@@ -284,30 +271,30 @@ static void split(const char *drop)
         if (!drop || strcmp(drop, f.specs[i].name))
             json_object_set_new(map, f.specs[i].name,
                                 json_string(i < f.n / 2 ? "one.safetensors" : "2.safetensors"));
-    contents_write(tide, in_dir("m/one.safetensors"), &half[0]);
-    contents_write(tide, in_dir("m/2.safetensors"), &half[1]);
+    contents_write(tide, in_folder("m/one.safetensors"), &half[0]);
+    contents_write(tide, in_folder("m/2.safetensors"), &half[1]);
     index = json_pack("{s:{s:i}, s:o}", "metadata", "total_size", 1, "weight_map", map);
-    cr_assert(!json_dump_file(index, in_dir("m/model.safetensors.index.json"), 0));
+    cr_assert(!json_dump_file(index, in_folder("m/model.safetensors.index.json"), 0));
     json_decref(index);
-    unlink(in_dir("m/model.safetensors"));
+    unlink(in_folder("m/model.safetensors"));
     contents_free(&f);
 }
 
 Test(model_files, shards_are_joined_and_strays_left_alone)
 {
     ModelConfig c = small();
-    float *logits = save(&c, in_dir("m"));
+    float *logits = save(&c, in_folder("m"));
 
     split(NULL);
-    text_write(in_dir("m/stray.safetensors"), "not one at all");
-    expect_load(in_dir("m"), logits, 0);
-    unlink(in_dir("m/2.safetensors"));
-    expect_refusal(in_dir("m"), TIDE_BAD_FILE, "2.safetensors|not there");
-    text_write(in_dir("m/2.safetensors"),
+    text_write(in_folder("m/stray.safetensors"), "not one at all");
+    expect_load(in_folder("m"), logits, 0);
+    unlink(in_folder("m/2.safetensors"));
+    expect_refusal(in_folder("m"), TIDE_BAD_FILE, "2.safetensors|not there");
+    text_write(in_folder("m/2.safetensors"),
                "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
-    expect_refusal(in_dir("m"), TIDE_BAD_FILE, "2.safetensors|git-lfs");
-    unlink(in_dir("m/model.safetensors.index.json"));
-    expect_refusal(in_dir("m"), TIDE_BAD_FILE, "3 .safetensors files|model.safetensors.index.json");
+    expect_refusal(in_folder("m"), TIDE_BAD_FILE, "2.safetensors|git-lfs");
+    unlink(in_folder("m/model.safetensors.index.json"));
+    expect_refusal(in_folder("m"), TIDE_BAD_FILE, "3 .safetensors files|model.safetensors.index.json");
     free(logits);
 }
 
@@ -315,39 +302,40 @@ Test(model_files, an_index_that_names_what_is_not_there_is_refused)
 {
     ModelConfig c = small();
 
-    free(save(&c, in_dir("m")));
+    free(save(&c, in_folder("m")));
     split("transformer.h.1.ln_2.bias");
-    expect_refusal(in_dir("m"), TIDE_BAD_FILE, "no tensor h.1.ln_2.bias");
-    text_write(in_dir("m/model.safetensors.index.json"), "{\"weight_map\":{\"x\":\"../one.safetensors\"}}");
-    expect_refusal(in_dir("m"), TIDE_BAD_FILE, "../one.safetensors|beside the index");
-    text_write(in_dir("m/model.safetensors.index.json"), "{\"weight_map\":{\"x\":\"one.safetensors\"}}");
-    expect_refusal(in_dir("m"), TIDE_BAD_FILE, "one.safetensors|no tensor x");
-    text_write(in_dir("m/model.safetensors.index.json"), "{\"metadata\":{}}");
-    expect_refusal(in_dir("m"), TIDE_BAD_FILE, "weight_map");
+    expect_refusal(in_folder("m"), TIDE_BAD_FILE, "no tensor h.1.ln_2.bias");
+    text_write(in_folder("m/model.safetensors.index.json"),
+               "{\"weight_map\":{\"x\":\"../one.safetensors\"}}");
+    expect_refusal(in_folder("m"), TIDE_BAD_FILE, "../one.safetensors|beside the index");
+    text_write(in_folder("m/model.safetensors.index.json"), "{\"weight_map\":{\"x\":\"one.safetensors\"}}");
+    expect_refusal(in_folder("m"), TIDE_BAD_FILE, "one.safetensors|no tensor x");
+    text_write(in_folder("m/model.safetensors.index.json"), "{\"metadata\":{}}");
+    expect_refusal(in_folder("m"), TIDE_BAD_FILE, "weight_map");
 }
 
 Test(model_files, what_does_not_fit_is_refused_by_name)
 {
     ModelConfig c = small();
 
-    free(save(&c, in_dir("m")));
-    Contents f = contents_read(tide, in_dir("m/model.safetensors"));
+    free(save(&c, in_folder("m")));
+    Contents f = contents_read(tide, in_folder("m/model.safetensors"));
     contents_drop(&f, contents_find(&f, "transformer.h.1.mlp.c_fc.weight"));
-    contents_write(tide, in_dir("m/model.safetensors"), &f);
-    expect_refusal(in_dir("m"), TIDE_BAD_FILE, "no tensor h.1.mlp.c_fc.weight");
+    contents_write(tide, in_folder("m/model.safetensors"), &f);
+    expect_refusal(in_folder("m"), TIDE_BAD_FILE, "no tensor h.1.mlp.c_fc.weight");
     contents_add(&f, "transformer.h.1.mlp.c_fc.weight", TIDE_F32, (TideShape){ 2, { 128, 32 } });
-    contents_write(tide, in_dir("m/model.safetensors"), &f);
-    expect_refusal(in_dir("m"), TIDE_BAD_FILE, "h.1.mlp.c_fc.weight|[128, 32]|[32, 128]");
+    contents_write(tide, in_folder("m/model.safetensors"), &f);
+    expect_refusal(in_folder("m"), TIDE_BAD_FILE, "h.1.mlp.c_fc.weight|[128, 32]|[32, 128]");
     f.specs[f.n - 1] = (TensorSpec){ .type = TIDE_I32, .shape = { 2, { 32, 128 } } };
     snprintf(f.specs[f.n - 1].name, sizeof f.specs->name, "transformer.h.1.mlp.c_fc.weight");
-    contents_write(tide, in_dir("m/model.safetensors"), &f);
-    expect_refusal(in_dir("m"), TIDE_BAD_FILE, "h.1.mlp.c_fc.weight|I32|BF16");
+    contents_write(tide, in_folder("m/model.safetensors"), &f);
+    expect_refusal(in_folder("m"), TIDE_BAD_FILE, "h.1.mlp.c_fc.weight|I32|BF16");
     f.specs[f.n - 1].type = TIDE_F32;
     contents_add(&f, "transformer.h.2.ln_1.weight", TIDE_F32, (TideShape){ 1, { 32 } });
-    contents_write(tide, in_dir("m/model.safetensors"), &f);
-    expect_refusal(in_dir("m"), TIDE_BAD_FILE, "h.2.ln_1.weight|2 layers");
-    unlink(in_dir("m/model.safetensors"));
-    expect_refusal(in_dir("m"), TIDE_IO, "no weights");
+    contents_write(tide, in_folder("m/model.safetensors"), &f);
+    expect_refusal(in_folder("m"), TIDE_BAD_FILE, "h.2.ln_1.weight|2 layers");
+    unlink(in_folder("m/model.safetensors"));
+    expect_refusal(in_folder("m"), TIDE_IO, "no weights");
     contents_free(&f);
 }
 
@@ -356,11 +344,11 @@ Test(model_files, an_untied_model_needs_its_head)
     ModelConfig c = small();
 
     c.untied = true;
-    free(save(&c, in_dir("m")));
-    Contents f = contents_read(tide, in_dir("m/model.safetensors"));
+    free(save(&c, in_folder("m")));
+    Contents f = contents_read(tide, in_folder("m/model.safetensors"));
     contents_drop(&f, contents_find(&f, "lm_head.weight"));
-    contents_write(tide, in_dir("m/model.safetensors"), &f);
-    expect_refusal(in_dir("m"), TIDE_BAD_FILE, "lm_head.weight|tie_word_embeddings");
+    contents_write(tide, in_folder("m/model.safetensors"), &f);
+    expect_refusal(in_folder("m"), TIDE_BAD_FILE, "lm_head.weight|tie_word_embeddings");
     contents_free(&f);
 }
 

@@ -4,15 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include "models/text/loader.h"
+#include "tests/support/loaded.h"
 
 enum { TEXT = 20000, SEED = 5 };
 
 typedef struct Trial {
     Tide *tide;
-    Model *model;
-    TideProfile *profile;
-    TidePlan *plan;
-    TideRun *run;
+    Loaded on;
     Loader *loader;
     Part text;
 } Trial;
@@ -44,23 +42,17 @@ static Trial trial_new(ModelConfig c)
     Trial t = { .text = make_text() };
 
     cr_assert(!tide_open("cpu", (TideDeviceOptions){ 0 }, &t.tide), "cpu: %s", tide_message(t.tide));
-    must(&t, model_new(t.tide, &c, &t.model), "model");
-    must(&t, tide_profile_guess(t.model->program, &t.profile), "profile");
-    must(&t, tide_plan_make(t.model->program, t.profile, (TideBudget){ 0 }, &t.plan, NULL), "plan");
-    must(&t, tide_run_new(t.model->program, t.plan, &t.run), "run");
-    must(&t, model_init(t.model, t.run, SEED), "init");
+    t.on = loaded_new(t.tide, &c);
+    must(&t, model_init(t.on.model, t.on.run, SEED), "init");
     LoaderStart start = { t.text, { .seed = SEED } };
-    must(&t, loader_new(t.tide, &t.model->config, start, &t.loader), "loader");
+    must(&t, loader_new(t.tide, &t.on.model->config, start, &t.loader), "loader");
     return t;
 }
 
 static void trial_free(Trial *t)
 {
     loader_free(t->loader);
-    tide_run_free(t->run);
-    tide_plan_free(t->plan);
-    tide_profile_free(t->profile);
-    model_free(t->model);
+    loaded_free(&t->on);
     tide_close(t->tide);
 }
 
@@ -79,7 +71,7 @@ static ModelConfig config_of(const char *preset)
 /* The mean loss of step i. */
 static double train_step(Trial *t, int i)
 {
-    const Model *m = t->model;
+    const Model *m = t->on.model;
     const StepData *d = loader_next(t->loader);
     float sum = 0;
     TideStepInfo info = { .seed = SEED,
@@ -92,20 +84,20 @@ static double train_step(Trial *t, int i)
 
     for (int j = 0; j < m->config.accum; j++) {
         info.micro = j;
-        must(t, tide_write(t->run, m->tokens, step_tokens(d, j), d->token_bytes), "tokens");
-        must(t, tide_write(t->run, m->targets, step_targets(d, j), d->target_bytes), "targets");
-        must(t, tide_write(t->run, m->info, &info, sizeof info), "info");
-        must(t, tide_step(t->run, tide_graph_index(m->micro)), "micro");
+        must(t, tide_write(t->on.run, m->tokens, step_tokens(d, j), d->token_bytes), "tokens");
+        must(t, tide_write(t->on.run, m->targets, step_targets(d, j), d->target_bytes), "targets");
+        must(t, tide_write(t->on.run, m->info, &info, sizeof info), "info");
+        must(t, tide_step(t->on.run, tide_graph_index(m->micro)), "micro");
     }
-    must(t, tide_write(t->run, m->update_info, &info, sizeof info), "info");
-    must(t, tide_step(t->run, tide_graph_index(m->update)), "update");
-    must(t, tide_read(t->run, m->loss, &sum, sizeof sum), "loss");
+    must(t, tide_write(t->on.run, m->update_info, &info, sizeof info), "info");
+    must(t, tide_step(t->on.run, tide_graph_index(m->update)), "update");
+    must(t, tide_read(t->on.run, m->loss, &sum, sizeof sum), "loss");
     return (double)sum / (double)d->valid;
 }
 
 static double evaluate(Trial *t)
 {
-    const Model *m = t->model;
+    const Model *m = t->on.model;
     size_t x_bytes = tide_tensor_bytes(m->program, m->eval_tokens);
     size_t target_bytes = tide_tensor_bytes(m->program, m->eval_targets);
     void *x = malloc(x_bytes);
@@ -114,11 +106,11 @@ static double evaluate(Trial *t)
     float sum = 0;
 
     batch_even(&m->config, t->text, 1, 3, x, targets);
-    must(t, tide_write(t->run, m->eval_tokens, x, x_bytes), "tokens");
-    must(t, tide_write(t->run, m->eval_targets, targets, target_bytes), "targets");
-    must(t, tide_write(t->run, m->eval_info, &info, sizeof info), "info");
-    must(t, tide_step(t->run, tide_graph_index(m->eval)), "eval");
-    must(t, tide_read(t->run, m->eval_loss, &sum, sizeof sum), "loss");
+    must(t, tide_write(t->on.run, m->eval_tokens, x, x_bytes), "tokens");
+    must(t, tide_write(t->on.run, m->eval_targets, targets, target_bytes), "targets");
+    must(t, tide_write(t->on.run, m->eval_info, &info, sizeof info), "info");
+    must(t, tide_step(t->on.run, tide_graph_index(m->eval)), "eval");
+    must(t, tide_read(t->on.run, m->eval_loss, &sum, sizeof sum), "loss");
     free(x);
     free(targets);
     return (double)sum / ((double)target_bytes / sizeof *targets);
@@ -132,12 +124,12 @@ typedef struct Moments {
 
 static float *fetch(const Trial *t, const char *name, int64_t *n)
 {
-    TideTensor x = tide_tensor_find(t->model->program, NULL, name);
-    size_t bytes = x.id ? tide_tensor_bytes(t->model->program, x) : 0;
+    TideTensor x = tide_tensor_find(t->on.model->program, NULL, name);
+    size_t bytes = x.id ? tide_tensor_bytes(t->on.model->program, x) : 0;
     float *values = malloc(bytes + 1);
 
     cr_assert(x.id, "there is no %s", name);
-    must(t, tide_read(t->run, x, values, bytes), name);
+    must(t, tide_read(t->on.run, x, values, bytes), name);
     *n = (int64_t)(bytes / sizeof *values);
     return values;
 }
@@ -241,7 +233,7 @@ Test(models, evaluation_leaves_no_trace)
             double x = train_step(&a, i), y = train_step(&b, i);
             cr_expect_eq(x, y, "step %d: %.9g without, %.9g with evaluation", i, x, y);
             evaluate(&b);
-            must(&b, tide_step(b.run, tide_graph_index(b.model->sample)), "sample");
+            must(&b, tide_step(b.on.run, tide_graph_index(b.on.model->sample)), "sample");
         }
         trial_free(&a);
         trial_free(&b);

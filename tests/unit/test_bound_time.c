@@ -6,6 +6,7 @@
 #include "runtime/evaluate.h"
 #include "runtime/profile.h"
 #include "runtime/search.h"
+#include "tests/support/all_fates.h"
 #include "tests/support/fake.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/toy.h"
@@ -92,31 +93,12 @@ static void leave(Scene *s)
     free(s->fates);
 }
 
-/* The fates with this number, in base 3; false: one of them is not allowed. */
-static bool set_fates(const Scene *s, int number)
-{
-    for (int i = 0; i < s->facts->n_choices; i++, number /= 3) {
-        int t = s->facts->choices[i];
-        s->fates[t] = (TideFate)(TIDE_KEEP + number % 3);
-        if (!fate_is_allowed(s->facts, t, s->fates[t])) return false;
-    }
-    return true;
-}
-
-static int count_fates(const Scene *s)
-{
-    int n = 1;
-
-    for (int i = 0; i < s->facts->n_choices; i++) n *= 3;
-    return n;
-}
-
 static size_t peak_between(const Scene *s, int k)
 {
     for (int i = 0; i < s->facts->n_choices; i++) s->fates[s->facts->choices[i]] = TIDE_KEEP;
     size_t most = evaluate(s->evaluator, s->fates, SIZE_MAX).peak, least = most;
-    for (int i = 0; i < count_fates(s); i++) {
-        if (!set_fates(s, i)) continue;
+    for (int i = 0; i < all_fates_count(s->facts); i++) {
+        if (!all_fates_take(s->facts, i, s->fates)) continue;
         size_t peak = evaluate(s->evaluator, s->fates, 0).peak;
         if (peak < least) least = peak;
     }
@@ -137,8 +119,8 @@ static long check_limit(const Scene *s, Freedom freedom, size_t limit, size_t ho
     long checked = 0;
 
     cr_assert_eq(bound_seconds(s->facts, freedom, limit, host_limit, &bound), TIDE_OK);
-    for (int i = 0; i < count_fates(s); i++) {
-        if (!set_fates(s, i)) continue;
+    for (int i = 0; i < all_fates_count(s->facts); i++) {
+        if (!all_fates_take(s->facts, i, s->fates)) continue;
         Score score = evaluate(s->evaluator, s->fates, limit);
         if (score.excess > 0 || score.host_bytes > host_limit) continue;
         checked++;
@@ -310,7 +292,9 @@ Test(bound_time, no_moments_beat_it, .timeout = 300)
         if (enter(&s, seed))
             for (int n = 0; n < TRIES; n++) {
                 TimeBound bound;
-                if (!set_fates(&s, (int)chance(&s.state, (uint32_t)count_fates(&s)))) continue;
+                if (!all_fates_take(s.facts, (int)chance(&s.state, (uint32_t)all_fates_count(s.facts)),
+                                    s.fates))
+                    continue;
                 Schedule *c = s.evaluator->schedule;
                 schedule_build(c, s.fates);
                 random_moments(&s, c);

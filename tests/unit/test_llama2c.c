@@ -1,5 +1,4 @@
 /* test_llama2c.c - checkpoints of llama2.c: both orders of the same tensors, and what is refused. */
-#define _DEFAULT_SOURCE
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include <unistd.h>
 #include "models/files/llama2c.h"
 #include "models/files/model_files.h"
+#include "tests/support/scratch_folder.h"
 
 enum {
     DIM = 8,
@@ -32,32 +32,18 @@ static const int order_v0[] = { EMBEDDING, ATTENTION_NORM, WQ,     WK,  WV, WO, 
                                 W3,        NORM,           TABLES, HEAD };
 static const int order_v1[] = { ATTENTION_NORM, FFN_NORM, NORM, EMBEDDING, WQ, WK, WV, WO, W1, W2, W3, HEAD };
 
-static char dir[] = "/tmp/tide-llama2c-XXXXXX";
 static Tide *tide;
-
-static const char *in_dir(const char *name)
-{
-    static char path[4][128];
-    static int turn;
-
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
-    return path[turn];
-}
 
 static void begin(void)
 {
-    cr_assert(mkdtemp(dir));
+    scratch_folder_make();
     cr_assert(!tide_open("cpu", (TideDeviceOptions){ 0 }, &tide));
 }
 
 static void end(void)
 {
-    char command[128];
-
     tide_close(tide);
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    cr_expect_eq(system(command), 0);
+    scratch_folder_remove();
 }
 
 TestSuite(llama2c, .init = begin, .fini = end, .timeout = 120);
@@ -140,10 +126,10 @@ static void expect_all(const char *path, bool tied)
 Test(llama2c, both_versions_hold_the_same_tensors)
 {
     for (int tied = 0; tied < 2; tied++) {
-        write_v0(in_dir("v0.bin"), NULL, tied);
-        write_v1(in_dir("v1.bin"), 1, tied);
-        expect_all(in_dir("v0.bin"), tied);
-        expect_all(in_dir("v1.bin"), tied);
+        write_v0(in_folder("v0.bin"), NULL, tied);
+        write_v1(in_folder("v1.bin"), 1, tied);
+        expect_all(in_folder("v0.bin"), tied);
+        expect_all(in_folder("v1.bin"), tied);
     }
 }
 
@@ -151,9 +137,9 @@ Test(llama2c, the_header_is_the_configuration)
 {
     ModelConfig c;
 
-    write_v0(in_dir("v0.bin"), NULL, false);
-    cr_assert(model_files_are(in_dir("v0.bin")));
-    cr_assert(!model_files_config(tide, in_dir("v0.bin"), &c), "%s", tide_message(tide));
+    write_v0(in_folder("v0.bin"), NULL, false);
+    cr_assert(model_files_are(in_folder("v0.bin")));
+    cr_assert(!model_files_config(tide, in_folder("v0.bin"), &c), "%s", tide_message(tide));
     cr_expect(c.width == DIM && c.inner == HIDDEN && c.layers == LAYERS && c.heads == HEADS && c.untied);
     cr_expect(c.kv_heads == KV_HEADS && c.vocab == VOCAB && c.seq == SEQ && c.positions == SEQ);
     cr_expect(c.rope.theta == 10000 && c.norm_eps == 1e-5 && c.rope.scheme == ROPE_PLAIN);
@@ -191,16 +177,16 @@ Test(llama2c, what_cannot_be_is_refused_with_its_numbers)
     struct stat facts;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        write_v0(in_dir("bad.bin"), cases[i].sizes, true);
-        expect_refusal(in_dir("bad.bin"), cases[i].words);
+        write_v0(in_folder("bad.bin"), cases[i].sizes, true);
+        expect_refusal(in_folder("bad.bin"), cases[i].words);
     }
-    write_v1(in_dir("bad.bin"), 2, true);
-    expect_refusal(in_dir("bad.bin"), "version 2|0 and 1");
-    write_v0(in_dir("bad.bin"), NULL, true);
-    cr_assert(!stat(in_dir("bad.bin"), &facts) && !truncate(in_dir("bad.bin"), facts.st_size - 1));
-    expect_refusal(in_dir("bad.bin"), "it has|bytes|version 0");
-    cr_assert(!truncate(in_dir("bad.bin"), 20));
-    expect_refusal(in_dir("bad.bin"), "20 bytes");
+    write_v1(in_folder("bad.bin"), 2, true);
+    expect_refusal(in_folder("bad.bin"), "version 2|0 and 1");
+    write_v0(in_folder("bad.bin"), NULL, true);
+    cr_assert(!stat(in_folder("bad.bin"), &facts) && !truncate(in_folder("bad.bin"), facts.st_size - 1));
+    expect_refusal(in_folder("bad.bin"), "it has|bytes|version 0");
+    cr_assert(!truncate(in_folder("bad.bin"), 20));
+    expect_refusal(in_folder("bad.bin"), "20 bytes");
 }
 
 /* Whatever the header says, every tensor that is told lies inside the file. */
@@ -208,17 +194,17 @@ Test(llama2c, a_flipped_bit_leads_nowhere)
 {
     struct stat facts;
 
-    write_v1(in_dir("v1.bin"), 1, true);
-    cr_assert(!stat(in_dir("v1.bin"), &facts));
+    write_v1(in_folder("v1.bin"), 1, true);
+    cr_assert(!stat(in_folder("v1.bin"), &facts));
     for (int bit = 0; bit < 37 * 8; bit++) {
-        FILE *f = fopen(in_dir("v1.bin"), "r+b");
+        FILE *f = fopen(in_folder("v1.bin"), "r+b");
         StoredList *s;
         cr_assert(f && !fseek(f, bit / 8, SEEK_SET));
         int byte = fgetc(f);
         cr_assert(!fseek(f, bit / 8, SEEK_SET));
         fputc(byte ^ 1 << bit % 8, f);
         fclose(f);
-        if (!stored_open(tide, in_dir("v1.bin"), &s)) {
+        if (!stored_open(tide, in_folder("v1.bin"), &s)) {
             for (size_t i = 0; i < s->n; i++) {
                 const Stored *x = &s->tensors[i];
                 int64_t n = x->dim[0] * (x->n_dims > 1 ? x->dim[1] : 1);
@@ -226,7 +212,7 @@ Test(llama2c, a_flipped_bit_leads_nowhere)
             }
             stored_close(s);
         }
-        write_v1(in_dir("v1.bin"), 1, true);
+        write_v1(in_folder("v1.bin"), 1, true);
     }
 }
 

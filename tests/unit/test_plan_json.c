@@ -9,23 +9,12 @@
 #include "tests/support/fake.h"
 #include "tests/support/hand_plan.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/scratch_folder.h"
 
 typedef struct Text {
     char *s;
     size_t n;
 } Text;
-
-static char dir[] = "/tmp/tide-plan-XXXXXX";
-
-static const char *in_dir(const char *name)
-{
-    static char path[4][128];
-    static int turn;
-
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
-    return path[turn];
-}
 
 static Text file_read(const char *path)
 {
@@ -48,20 +37,7 @@ static void file_write(const char *path, const char *text, size_t n)
     fclose(f);
 }
 
-static void make_dir(void)
-{
-    cr_assert(mkdtemp(dir));
-}
-
-static void remove_dir(void)
-{
-    static const char *const names[] = { "a.json", "b.json", "bad.json", "closed.json" };
-
-    for (int i = 0; i < 4; i++) unlink(in_dir(names[i]));
-    rmdir(dir);
-}
-
-TestSuite(plan_json, .init = make_dir, .fini = remove_dir);
+TestSuite(plan_json, .init = scratch_folder_make, .fini = scratch_folder_remove);
 
 /* ---- There and back -------------------------------------------------------- */
 
@@ -70,10 +46,10 @@ static void there_and_back(const TideProgram *p, const TidePlan *plan, const cha
     Tide *t = tide_program_device(p);
     TidePlan *back;
 
-    cr_assert_eq(tide_plan_save(p, plan, in_dir("a.json")), TIDE_OK, "%s", tide_message(t));
-    cr_assert_eq(tide_plan_load(p, in_dir("a.json"), &back), TIDE_OK, "%s: %s", what, tide_message(t));
-    cr_assert_eq(tide_plan_save(p, back, in_dir("b.json")), TIDE_OK, "%s", tide_message(t));
-    Text a = file_read(in_dir("a.json")), b = file_read(in_dir("b.json"));
+    cr_assert_eq(tide_plan_save(p, plan, in_folder("a.json")), TIDE_OK, "%s", tide_message(t));
+    cr_assert_eq(tide_plan_load(p, in_folder("a.json"), &back), TIDE_OK, "%s: %s", what, tide_message(t));
+    cr_assert_eq(tide_plan_save(p, back, in_folder("b.json")), TIDE_OK, "%s", tide_message(t));
+    Text a = file_read(in_folder("a.json")), b = file_read(in_folder("b.json"));
     cr_expect(a.n == b.n && memcmp(a.s, b.s, a.n) == 0, "%s: the second save differs", what);
     cr_expect_eq(tide_plan_fate(back, (TideTensor){ 1 }), tide_plan_fate(plan, (TideTensor){ 1 }));
     TidePlanStats s = tide_plan_stats(back), w = tide_plan_stats(plan);
@@ -119,9 +95,9 @@ static Good good_new(void)
     g.p = chain_program(g.t);
     TidePlan *plan = chain_plan(g.p);
     cr_assert(hand_decorate(plan));
-    cr_assert_eq(tide_plan_save(g.p, plan, in_dir("a.json")), TIDE_OK);
+    cr_assert_eq(tide_plan_save(g.p, plan, in_folder("a.json")), TIDE_OK);
     tide_plan_free(plan);
-    g.text = file_read(in_dir("a.json"));
+    g.text = file_read(in_folder("a.json"));
     return g;
 }
 
@@ -136,9 +112,9 @@ static void expect_bad(Good *g, const char *text, size_t n, const char *what)
 {
     TidePlan *plan = NULL;
 
-    file_write(in_dir("bad.json"), text, n);
-    cr_expect_eq(tide_plan_load(g->p, in_dir("bad.json"), &plan), TIDE_BAD_FILE, "%s: accepted, or: %s", what,
-                 tide_message(g->t));
+    file_write(in_folder("bad.json"), text, n);
+    cr_expect_eq(tide_plan_load(g->p, in_folder("bad.json"), &plan), TIDE_BAD_FILE, "%s: accepted, or: %s",
+                 what, tide_message(g->t));
     cr_expect_null(plan);
     cr_expect(strstr(tide_message(g->t), "bad.json"), "%s: no file in: %s", what, tide_message(g->t));
 }
@@ -291,9 +267,9 @@ Test(plan_json, a_huge_file_is_refused)
     Good g = good_new();
     TidePlan *plan;
 
-    file_write(in_dir("bad.json"), "{", 1);
-    cr_assert_eq(truncate(in_dir("bad.json"), (off_t)1 << 30), 0);
-    cr_expect_eq(tide_plan_load(g.p, in_dir("bad.json"), &plan), TIDE_BAD_FILE);
+    file_write(in_folder("bad.json"), "{", 1);
+    cr_assert_eq(truncate(in_folder("bad.json"), (off_t)1 << 30), 0);
+    cr_expect_eq(tide_plan_load(g.p, in_folder("bad.json"), &plan), TIDE_BAD_FILE);
     cr_expect(strstr(tide_message(g.t), "larger than 67108864 bytes"), "%s", tide_message(g.t));
     good_free(&g);
 }
@@ -310,8 +286,8 @@ Test(plan_json, a_changed_byte_does_no_harm)
         char was = g.text.s[at];
         TidePlan *plan = NULL;
         g.text.s[at] = (char)chance(&state, 256);
-        file_write(in_dir("bad.json"), g.text.s, g.text.n);
-        TideStatus status = tide_plan_load(g.p, in_dir("bad.json"), &plan);
+        file_write(in_folder("bad.json"), g.text.s, g.text.n);
+        TideStatus status = tide_plan_load(g.p, in_folder("bad.json"), &plan);
         cr_expect(status == TIDE_OK || status == TIDE_BAD_FILE, "byte %d: %s", (int)at, tide_message(g.t));
         cr_expect_eq(status == TIDE_OK, plan != NULL);
         refused += status != TIDE_OK;
@@ -328,7 +304,7 @@ Test(plan_json, another_program_is_refused)
     TideProgram *other = random_program(g.t, (RandomSpec){ .seed = 1 });
     TidePlan *plan;
 
-    cr_expect_eq(tide_plan_load(other, in_dir("a.json"), &plan), TIDE_BAD_FILE);
+    cr_expect_eq(tide_plan_load(other, in_folder("a.json"), &plan), TIDE_BAD_FILE);
     cr_expect(strstr(tide_message(g.t), "another model or shape"), "%s", tide_message(g.t));
     tide_program_free(other);
     good_free(&g);
@@ -339,16 +315,16 @@ Test(plan_json, the_world_may_fail)
     Good g = good_new();
     TidePlan *plan = chain_plan(g.p), *loaded;
 
-    cr_expect_eq(tide_plan_load(g.p, in_dir("none.json"), &loaded), TIDE_IO);
+    cr_expect_eq(tide_plan_load(g.p, in_folder("none.json"), &loaded), TIDE_IO);
     cr_expect(strstr(tide_message(g.t), "none.json"), "%s", tide_message(g.t));
-    cr_expect_eq(tide_plan_load(g.p, dir, &loaded), TIDE_IO, "a folder: %s", tide_message(g.t));
-    cr_expect_eq(tide_plan_save(g.p, plan, in_dir("no/such/folder.json")), TIDE_IO);
+    cr_expect_eq(tide_plan_load(g.p, scratch_folder(), &loaded), TIDE_IO, "a folder: %s", tide_message(g.t));
+    cr_expect_eq(tide_plan_save(g.p, plan, in_folder("no/such/folder.json")), TIDE_IO);
     cr_expect(strstr(tide_message(g.t), "folder.json"), "%s", tide_message(g.t));
     cr_expect_eq(tide_plan_save(g.p, plan, "/dev/full"), TIDE_IO, "%s", tide_message(g.t));
     plan->stats.keep_seconds = HUGE_VAL;
-    cr_expect_eq(tide_plan_save(g.p, plan, in_dir("b.json")), TIDE_BAD_FILE);
+    cr_expect_eq(tide_plan_save(g.p, plan, in_folder("b.json")), TIDE_BAD_FILE);
     cr_expect(strstr(tide_message(g.t), "keep_seconds"), "%s", tide_message(g.t));
-    cr_expect_neq(access(in_dir("b.json"), F_OK), 0, "nothing was written");
+    cr_expect_neq(access(in_folder("b.json"), F_OK), 0, "nothing was written");
     tide_plan_free(plan);
     good_free(&g);
 }
@@ -369,13 +345,13 @@ Test(plan_json, the_listing_names_steps_places_and_times)
     };
     Good g = good_new();
     TidePlan *plan;
-    FILE *to = fopen(in_dir("b.json"), "wb");
+    FILE *to = fopen(in_folder("b.json"), "wb");
 
-    cr_assert_eq(tide_plan_load(g.p, in_dir("a.json"), &plan), TIDE_OK, "%s", tide_message(g.t));
+    cr_assert_eq(tide_plan_load(g.p, in_folder("a.json"), &plan), TIDE_OK, "%s", tide_message(g.t));
     cr_assert(to);
     tide_plan_print(g.p, plan, to);
     fclose(to);
-    Text text = file_read(in_dir("b.json"));
+    Text text = file_read(in_folder("b.json"));
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         cr_expect(strstr(text.s, lines[i]), "no '%s' in\n%s", lines[i], text.s);
     free(text.s);

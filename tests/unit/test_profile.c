@@ -8,11 +8,9 @@
 #include "runtime/profile.h"
 #include "tests/support/chain.h"
 #include "tests/support/fake.h"
+#include "tests/support/scratch_folder.h"
 
 enum { TEXT_BYTES = 1 << 16 };
-
-static char dir[] = "/tmp/tide-profile-XXXXXX";
-static char a_path[64], b_path[64];
 
 /* A fake device, a program on it, and that program's profile in a file. */
 typedef struct Bed {
@@ -22,21 +20,7 @@ typedef struct Bed {
     char text[TEXT_BYTES];
 } Bed;
 
-static void make_dir(void)
-{
-    cr_assert(mkdtemp(dir));
-    snprintf(a_path, sizeof a_path, "%s/a.json", dir);
-    snprintf(b_path, sizeof b_path, "%s/b.json", dir);
-}
-
-static void remove_dir(void)
-{
-    unlink(a_path);
-    unlink(b_path);
-    rmdir(dir);
-}
-
-TestSuite(profile, .init = make_dir, .fini = remove_dir);
+TestSuite(profile, .init = scratch_folder_make, .fini = scratch_folder_remove);
 
 static void file_read(const char *path, char *text)
 {
@@ -61,8 +45,8 @@ static void bed_open(Bed *b)
     b->p = chain_program(b->t);
     fake_choose(b->t, "mix of 256", "algorithm 7");
     cr_assert_eq(tide_profile_measure(b->p, 3, &b->f), TIDE_OK, "%s", tide_message(b->t));
-    cr_assert_eq(tide_profile_save(b->p, b->f, a_path), TIDE_OK, "%s", tide_message(b->t));
-    file_read(a_path, b->text);
+    cr_assert_eq(tide_profile_save(b->p, b->f, in_folder("a.json")), TIDE_OK, "%s", tide_message(b->t));
+    file_read(in_folder("a.json"), b->text);
 }
 
 static void bed_close(Bed *b)
@@ -81,10 +65,10 @@ Test(profile, save_load_save_gives_equal_bytes)
     TideProfile *back;
 
     bed_open(&b);
-    cr_assert_eq(tide_profile_load(b.p, a_path, &back), TIDE_OK, "%s", tide_message(b.t));
+    cr_assert_eq(tide_profile_load(b.p, in_folder("a.json"), &back), TIDE_OK, "%s", tide_message(b.t));
     cr_expect_eq(tide_profile_filled(back), 0, "the file has all operations of its program");
-    cr_assert_eq(tide_profile_save(b.p, back, b_path), TIDE_OK, "%s", tide_message(b.t));
-    file_read(b_path, again);
+    cr_assert_eq(tide_profile_save(b.p, back, in_folder("b.json")), TIDE_OK, "%s", tide_message(b.t));
+    file_read(in_folder("b.json"), again);
     cr_expect_str_eq(again, b.text);
     cr_expect(strstr(b.text, "\"alignment\": 64") && strstr(b.text, "\"scratch_bytes\""), "%s", b.text);
     cr_expect(strstr(b.text, "\"mix of 256\":\"algorithm 7\""), "%s", b.text);
@@ -117,11 +101,11 @@ Test(profile, what_may_be_left_out)
     TideProfile *back;
 
     bed_open(&b);
-    file_write(b_path,
+    file_write(in_folder("b.json"),
                "{ \"tide_profile\": 1, \"device\": \"fake\", \"versions\": \"fake 0\", \"fixed_bytes\": 5, "
                "\"link\": { \"out_bytes_per_second\": 1e9, \"in_bytes_per_second\": 2e9, "
                "\"duplex_bytes_per_second\": 1e9, \"latency_seconds\": 1e-6 }, \"nodes\": [] }");
-    cr_assert_eq(tide_profile_load(b.p, b_path, &back), TIDE_OK, "%s", tide_message(b.t));
+    cr_assert_eq(tide_profile_load(b.p, in_folder("b.json"), &back), TIDE_OK, "%s", tide_message(b.t));
     cr_expect_gt(tide_profile_filled(back), 0);
     cr_expect_eq(back->fixed_bytes, 5);
     cr_expect_eq(back->n_sizes, 0);
@@ -175,9 +159,9 @@ static void expect_bad(Bed *b, const char *text, const char *what)
 {
     TideProfile *back = NULL;
 
-    file_write(b_path, text);
-    cr_expect_eq(tide_profile_load(b->p, b_path, &back), TIDE_BAD_FILE, "%s: accepted, or: %s", what,
-                 tide_message(b->t));
+    file_write(in_folder("b.json"), text);
+    cr_expect_eq(tide_profile_load(b->p, in_folder("b.json"), &back), TIDE_BAD_FILE, "%s: accepted, or: %s",
+                 what, tide_message(b->t));
     cr_expect_null(back);
     cr_expect(strstr(tide_message(b->t), "b.json"), "%s: no file in: %s", what, tide_message(b->t));
 }
@@ -217,22 +201,23 @@ Test(profile, a_device_adopts_the_record_of_a_profile_or_refuses_it)
     tide_close(b.t);
     b.t = fake_open(); /* the next process */
     b.p = chain_program(b.t);
-    cr_assert_eq(tide_profile_load(b.p, a_path, &b.f), TIDE_OK, "%s", tide_message(b.t));
+    cr_assert_eq(tide_profile_load(b.p, in_folder("a.json"), &b.f), TIDE_OK, "%s", tide_message(b.t));
     cr_assert(fake_choice(b.t, "mix of 256"), "the record was not adopted");
     cr_expect_str_eq(fake_choice(b.t, "mix of 256"), "algorithm 7");
     char *at = strstr(b.text, "algorithm 7");
     cr_assert(at);
     at[strlen("algorithm ")] = '8';
-    file_write(b_path, b.text);
-    cr_expect_eq(tide_profile_load(b.p, b_path, &back), TIDE_BAD_FILE, "two records that disagree");
+    file_write(in_folder("b.json"), b.text);
+    cr_expect_eq(tide_profile_load(b.p, in_folder("b.json"), &back), TIDE_BAD_FILE,
+                 "two records that disagree");
     cr_expect(strstr(tide_message(b.t), "b.json") && strstr(tide_message(b.t), "mix of 256"), "%s",
               tide_message(b.t));
     at = strstr(b.text, "\"made_with\":\"fake 1\"");
     cr_assert(at);
     at[strlen("\"made_with\":\"fake ")] = '2';
-    file_write(b_path, b.text);
-    cr_expect_eq(tide_profile_load(b.p, b_path, &back), TIDE_OK, "of other versions: left aside, not: %s",
-                 tide_message(b.t));
+    file_write(in_folder("b.json"), b.text);
+    cr_expect_eq(tide_profile_load(b.p, in_folder("b.json"), &back), TIDE_OK,
+                 "of other versions: left aside, not: %s", tide_message(b.t));
     tide_profile_free(back);
     bed_close(&b);
 }
@@ -255,10 +240,10 @@ Test(profile, a_plan_stays_good_when_other_shapes_are_tuned)
     bed_open(&b);
     TidePlan *plan = planned(&b);
     cr_assert(plan->record && strstr(plan->record, "algorithm 7"));
-    cr_assert_eq(tide_plan_save(b.p, plan, b_path), TIDE_OK, "%s", tide_message(b.t));
+    cr_assert_eq(tide_plan_save(b.p, plan, in_folder("b.json")), TIDE_OK, "%s", tide_message(b.t));
     fake_choose(b.t, "mix of 512", "algorithm 3");
     cr_expect_eq(tide_plan_check(b.p, plan), TIDE_OK, "%s", tide_message(b.t));
-    cr_assert_eq(tide_plan_load(b.p, b_path, &back), TIDE_OK, "%s", tide_message(b.t));
+    cr_assert_eq(tide_plan_load(b.p, in_folder("b.json"), &back), TIDE_OK, "%s", tide_message(b.t));
     cr_expect_eq(back->numerics_hash, plan->numerics_hash);
     cr_expect_str_eq(back->record, plan->record);
     cr_assert_eq(tide_run_new(b.p, back, &run), TIDE_OK, "%s", tide_message(b.t));
@@ -278,20 +263,20 @@ Test(profile, a_plan_is_refused_where_its_choices_cannot_be_kept)
 
     bed_open(&b);
     TidePlan *plan = planned(&b);
-    cr_assert_eq(tide_plan_save(b.p, plan, b_path), TIDE_OK, "%s", tide_message(b.t));
+    cr_assert_eq(tide_plan_save(b.p, plan, in_folder("b.json")), TIDE_OK, "%s", tide_message(b.t));
     fake_choose(b.t, "mix of 256", "algorithm 8");
-    cr_expect_eq(tide_plan_load(b.p, b_path, &back), TIDE_BAD_FILE);
+    cr_expect_eq(tide_plan_load(b.p, in_folder("b.json"), &back), TIDE_BAD_FILE);
     cr_expect(strstr(tide_message(b.t), "b.json") && strstr(tide_message(b.t), "mix of 256"), "%s",
               tide_message(b.t));
     cr_expect_null(back);
     cr_expect_eq(tide_run_new(b.p, plan, &run), TIDE_BAD_FILE, "the device chose otherwise meanwhile");
     cr_expect_null(run);
-    file_read(b_path, text);
+    file_read(in_folder("b.json"), text);
     char *at = strstr(text, "algorithm 7");
     cr_assert(at);
     at[strlen("algorithm ")] = '8'; /* now it agrees with the device, but not with its own hash */
-    file_write(b_path, text);
-    cr_expect_eq(tide_plan_load(b.p, b_path, &back), TIDE_BAD_FILE);
+    file_write(in_folder("b.json"), text);
+    cr_expect_eq(tide_plan_load(b.p, in_folder("b.json"), &back), TIDE_BAD_FILE);
     cr_expect(strstr(tide_message(b.t), "numerics"), "%s", tide_message(b.t));
     tide_plan_free(plan);
     bed_close(&b);
@@ -306,13 +291,13 @@ Test(profile, the_layout_of_a_record_means_nothing)
 
     bed_open(&b);
     TidePlan *plan = planned(&b);
-    cr_assert_eq(tide_plan_save(b.p, plan, b_path), TIDE_OK, "%s", tide_message(b.t));
-    file_read(b_path, text);
+    cr_assert_eq(tide_plan_save(b.p, plan, in_folder("b.json")), TIDE_OK, "%s", tide_message(b.t));
+    file_read(in_folder("b.json"), text);
     char *at = strstr(text, "\"choices\":{");
     cr_assert(at);
     snprintf(laid_out, sizeof laid_out, "%.*s\n \"choices\" :\n {%s", (int)(at - text), text, at + 11);
-    file_write(b_path, laid_out);
-    cr_expect_eq(tide_plan_load(b.p, b_path, &back), TIDE_OK, "%s", tide_message(b.t));
+    file_write(in_folder("b.json"), laid_out);
+    cr_expect_eq(tide_plan_load(b.p, in_folder("b.json"), &back), TIDE_OK, "%s", tide_message(b.t));
     tide_plan_free(back);
     tide_plan_free(plan);
     bed_close(&b);

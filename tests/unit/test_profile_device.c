@@ -7,25 +7,9 @@
 #include "runtime/profile.h"
 #include "tests/support/chain.h"
 #include "tests/support/fake.h"
+#include "tests/support/scratch_folder.h"
 
-static char dir[] = "/tmp/tide-described-XXXXXX";
-static char profile_path[64], plan_path[64];
-
-static void make_dir(void)
-{
-    cr_assert(mkdtemp(dir));
-    snprintf(profile_path, sizeof profile_path, "%s/profile.json", dir);
-    snprintf(plan_path, sizeof plan_path, "%s/plan.json", dir);
-}
-
-static void remove_dir(void)
-{
-    unlink(profile_path);
-    unlink(plan_path);
-    rmdir(dir);
-}
-
-TestSuite(described, .init = make_dir, .fini = remove_dir);
+TestSuite(described, .init = scratch_folder_make, .fini = scratch_folder_remove);
 
 /* A device, here or described, and a program on it. */
 typedef struct Side {
@@ -52,14 +36,14 @@ static void side_close(Side *s)
     tide_close(s->t);
 }
 
-/* Profile the chain on the fake device into profile_path, and plan it there. */
+/* Profile the chain on the fake device into in_folder("profile.json"), and plan it there. */
 static void open_here(Side *s)
 {
     *s = (Side){ .t = fake_open() };
     s->p = chain_program(s->t);
     fake_choose(s->t, "mix of 256", "algorithm 7");
     cr_assert_eq(tide_profile_measure(s->p, 3, &s->f), TIDE_OK, "%s", tide_message(s->t));
-    cr_assert_eq(tide_profile_save(s->p, s->f, profile_path), TIDE_OK, "%s", tide_message(s->t));
+    cr_assert_eq(tide_profile_save(s->p, s->f, in_folder("profile.json")), TIDE_OK, "%s", tide_message(s->t));
     s->plan = planned(s);
 }
 
@@ -67,14 +51,14 @@ static void open_here(Side *s)
 static void file_edit(const char *from, const char *to)
 {
     static char text[1 << 16];
-    FILE *f = fopen(profile_path, "rb");
+    FILE *f = fopen(in_folder("profile.json"), "rb");
 
     cr_assert(f);
     text[fread(text, 1, sizeof text - 1, f)] = 0;
     fclose(f);
     char *at = strstr(text, from);
     cr_assert(at, "no %s in %s", from, text);
-    f = fopen(profile_path, "wb");
+    f = fopen(in_folder("profile.json"), "wb");
     cr_assert(f && fprintf(f, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from)) > 0);
     fclose(f);
 }
@@ -82,10 +66,11 @@ static void file_edit(const char *from, const char *to)
 static void open_described(Side *s, TideProgram *(*program)(Tide *))
 {
     *s = (Side){ 0 };
-    cr_assert_eq(tide_open_profile(profile_path, (TideDeviceOptions){ 0 }, &s->t), TIDE_OK, "%s",
+    cr_assert_eq(tide_open_profile(in_folder("profile.json"), (TideDeviceOptions){ 0 }, &s->t), TIDE_OK, "%s",
                  tide_message(s->t));
     s->p = program(s->t);
-    cr_assert_eq(tide_profile_load(s->p, profile_path, &s->f), TIDE_OK, "%s", tide_message(s->t));
+    cr_assert_eq(tide_profile_load(s->p, in_folder("profile.json"), &s->f), TIDE_OK, "%s",
+                 tide_message(s->t));
     s->plan = planned(s);
 }
 
@@ -112,8 +97,9 @@ Test(described, a_plan_made_elsewhere_is_the_same_and_runs_where_the_device_is)
     cr_expect_eq(there.plan->program_hash, here.plan->program_hash);
     cr_expect_eq(there.plan->numerics_hash, here.plan->numerics_hash);
     cr_expect_eq(there.plan->arena_bytes[SPACE_DEVICE], here.plan->arena_bytes[SPACE_DEVICE]);
-    cr_assert_eq(tide_plan_save(there.p, there.plan, plan_path), TIDE_OK, "%s", tide_message(there.t));
-    cr_assert_eq(tide_plan_load(here.p, plan_path, &back), TIDE_OK, "%s", tide_message(here.t));
+    cr_assert_eq(tide_plan_save(there.p, there.plan, in_folder("plan.json")), TIDE_OK, "%s",
+                 tide_message(there.t));
+    cr_assert_eq(tide_plan_load(here.p, in_folder("plan.json"), &back), TIDE_OK, "%s", tide_message(here.t));
     cr_assert_eq(tide_run_new(here.p, back, &run), TIDE_OK, "%s", tide_message(here.t));
     cr_expect_eq(tide_step(run, 0), TIDE_OK, "%s", tide_message(here.t));
     tide_run_free(run);
@@ -148,11 +134,11 @@ Test(described, a_record_that_contradicts_the_profile_is_refused)
     open_here(&here);
     open_described(&there, chain_program);
     file_edit("algorithm 7", "algorithm 8");
-    cr_expect_eq(tide_profile_load(there.p, profile_path, &back), TIDE_BAD_FILE);
+    cr_expect_eq(tide_profile_load(there.p, in_folder("profile.json"), &back), TIDE_BAD_FILE);
     cr_expect(strstr(tide_message(there.t), "mix of 256"), "%s", tide_message(there.t));
     cr_expect_null(back);
     file_edit("\"made_with\":\"fake 1\"", "\"made_with\":\"fake 2\"");
-    cr_expect_eq(tide_profile_load(there.p, profile_path, &back), TIDE_OK,
+    cr_expect_eq(tide_profile_load(there.p, in_folder("profile.json"), &back), TIDE_OK,
                  "of other versions: left aside, not: %s", tide_message(there.t));
     tide_profile_free(back);
     side_close(&here);
@@ -166,7 +152,8 @@ Test(described, other_shapes_are_scaled)
 
     here.p = other_program(here.t);
     cr_assert_eq(tide_profile_measure(here.p, 3, &here.f), TIDE_OK, "%s", tide_message(here.t));
-    cr_assert_eq(tide_profile_save(here.p, here.f, profile_path), TIDE_OK, "%s", tide_message(here.t));
+    cr_assert_eq(tide_profile_save(here.p, here.f, in_folder("profile.json")), TIDE_OK, "%s",
+                 tide_message(here.t));
     open_described(&there, chain_program);
     cr_expect_gt(tide_profile_filled(there.f), 0);
     cr_expect_geq(node_scratch(there.p, there.p->graphs[0]->nodes[0]), 640);
@@ -181,7 +168,8 @@ static void expect_refused(const char *from, const char *to, const char *message
 
     open_here(&here);
     file_edit(from, to);
-    cr_expect_eq(tide_open_profile(profile_path, (TideDeviceOptions){ 0 }, &t), TIDE_BAD_FILE, "%s", to);
+    cr_expect_eq(tide_open_profile(in_folder("profile.json"), (TideDeviceOptions){ 0 }, &t), TIDE_BAD_FILE,
+                 "%s", to);
     cr_expect(strstr(tide_message(t), message), "%s", tide_message(t));
     tide_close(t);
     side_close(&here);
@@ -209,7 +197,8 @@ Test(described, scaled_scratch_stays_a_number_of_bytes)
         here.f->entries[i].bytes = 1e-300;
         here.f->entries[i].scratch_bytes = (size_t)PROFILE_MOST_BYTES;
     }
-    cr_assert_eq(tide_profile_save(here.p, here.f, profile_path), TIDE_OK, "%s", tide_message(here.t));
+    cr_assert_eq(tide_profile_save(here.p, here.f, in_folder("profile.json")), TIDE_OK, "%s",
+                 tide_message(here.t));
     open_described(&there, chain_program);
     for (int i = 0; i < there.p->graphs[0]->n_nodes; i++)
         cr_expect_leq(node_scratch(there.p, there.p->graphs[0]->nodes[i]), (size_t)PROFILE_MOST_BYTES);
@@ -235,11 +224,12 @@ Test(described, more_entries_than_are_read_are_refused)
     }
     f->entries = many;
     f->n_entries = 20000;
-    cr_assert_eq(tide_profile_save(here.p, f, profile_path), TIDE_OK, "%s", tide_message(here.t));
+    cr_assert_eq(tide_profile_save(here.p, f, in_folder("profile.json")), TIDE_OK, "%s",
+                 tide_message(here.t));
     f->entries = entries;
     f->n_entries = n;
     free(many);
-    cr_expect_eq(tide_open_profile(profile_path, (TideDeviceOptions){ 0 }, &t), TIDE_BAD_FILE);
+    cr_expect_eq(tide_open_profile(in_folder("profile.json"), (TideDeviceOptions){ 0 }, &t), TIDE_BAD_FILE);
     cr_expect(strstr(tide_message(t), "20000 items"), "%s", tide_message(t));
     tide_close(t);
     side_close(&here);
@@ -252,7 +242,7 @@ Test(described, a_profile_without_its_device_is_refused)
 
     open_here(&here);
     file_edit("  \"types\": [\"f32\", \"i32\"],", "");
-    cr_expect_eq(tide_open_profile(profile_path, (TideDeviceOptions){ 0 }, &t), TIDE_BAD_FILE);
+    cr_expect_eq(tide_open_profile(in_folder("profile.json"), (TideDeviceOptions){ 0 }, &t), TIDE_BAD_FILE);
     cr_expect(strstr(tide_message(t), "profile it again"), "%s", tide_message(t));
     tide_close(t);
     side_close(&here);
@@ -269,8 +259,9 @@ Test(described, profiles_grow_by_other_programs_of_the_same_device)
     int alone = f->n_entries;
     cr_assert_eq(tide_profile_merge(other, f, here.f), TIDE_OK, "%s", tide_message(here.t));
     cr_expect_eq(f->n_entries, alone + here.f->n_entries, "the programs have no operation in common");
-    cr_assert_eq(tide_profile_save(other, f, profile_path), TIDE_OK, "%s", tide_message(here.t));
-    cr_assert_eq(tide_profile_load(here.p, profile_path, &back), TIDE_OK, "%s", tide_message(here.t));
+    cr_assert_eq(tide_profile_save(other, f, in_folder("profile.json")), TIDE_OK, "%s", tide_message(here.t));
+    cr_assert_eq(tide_profile_load(here.p, in_folder("profile.json"), &back), TIDE_OK, "%s",
+                 tide_message(here.t));
     cr_expect_eq(tide_profile_filled(back), 0);
     snprintf(f->versions, sizeof f->versions, "fake 2");
     cr_expect_eq(tide_profile_merge(here.p, here.f, f), TIDE_BAD_FILE);

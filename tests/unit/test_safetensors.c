@@ -1,5 +1,4 @@
 /* test_safetensors.c - nothing that contradicts the format is read, and what is written is read as it was. */
-#define _DEFAULT_SOURCE
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdlib.h>
@@ -7,34 +6,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "runtime/io/safetensors.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/support/train.h"
 
-static char dir[] = "/tmp/tide-tensors-XXXXXX";
 static Tide *tide;
-
-static const char *in_dir(const char *name)
-{
-    static char path[4][128];
-    static int turn;
-
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
-    return path[turn];
-}
 
 static void begin(void)
 {
-    cr_assert(mkdtemp(dir));
+    scratch_folder_make();
     cr_assert(!tide_open("cpu", (TideDeviceOptions){ 0 }, &tide));
 }
 
 static void end(void)
 {
-    char command[128];
-
     tide_close(tide);
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    cr_expect_eq(system(command), 0);
+    scratch_folder_remove();
 }
 
 TestSuite(safetensors, .init = begin, .fini = end, .timeout = 120);
@@ -143,7 +129,7 @@ Test(safetensors, headers_are_read_or_refused)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const Case *c = &cases[i];
-        const char *path = in_dir("case.safetensors");
+        const char *path = in_folder("case.safetensors");
         write_file(path, strlen(c->header), c->header, strlen(c->header), c->data);
         TideStatus status = try_open(path);
         cr_expect_eq(status, c->words ? TIDE_BAD_FILE : TIDE_OK, "%s: %d, %s", c->header, (int)status,
@@ -168,7 +154,7 @@ Test(safetensors, lengths_that_cannot_be_are_refused)
     };
 
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        const char *path = in_dir("length.safetensors");
+        const char *path = in_folder("length.safetensors");
         write_file(path, lengths[i].length, "{}", 2, 14);
         cr_expect_eq(try_open(path), TIDE_BAD_FILE);
         expect_words("length", lengths[i].words);
@@ -177,7 +163,7 @@ Test(safetensors, lengths_that_cannot_be_are_refused)
 
 Test(safetensors, what_is_no_such_file_is_told)
 {
-    const char *path = in_dir("pointer.safetensors");
+    const char *path = in_folder("pointer.safetensors");
     FILE *f = fopen(path, "w");
 
     cr_assert(f);
@@ -185,8 +171,8 @@ Test(safetensors, what_is_no_such_file_is_told)
     fclose(f);
     cr_expect_eq(try_open(path), TIDE_BAD_FILE);
     expect_words("pointer", "git-lfs|git lfs pull|2336927755350992246");
-    cr_expect_eq(try_open(in_dir("nothing")), TIDE_IO);
-    cr_expect_eq(try_open(dir), TIDE_IO);
+    cr_expect_eq(try_open(in_folder("nothing")), TIDE_IO);
+    cr_expect_eq(try_open(scratch_folder()), TIDE_IO);
     expect_words("folder", "no regular file");
     f = fopen(path, "w");
     cr_assert(f && fwrite("1234567", 1, 7, f) == 7);
@@ -198,7 +184,7 @@ Test(safetensors, what_is_no_such_file_is_told)
 /* Data of 5 GiB that no disk has to hold: offsets beyond 32 bits. */
 Test(safetensors, a_tensor_behind_4_gib_is_read)
 {
-    const char *path = in_dir("large.safetensors"),
+    const char *path = in_folder("large.safetensors"),
                *header = "{\"a\":{\"dtype\":\"I8\",\"shape\":[5368709120],\"data_offsets\":[0,5368709120]},"
                          "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[5368709120,5368709128]}}";
     float in[2] = { 1.5f, -2 }, out[2] = { 0 };
@@ -258,7 +244,7 @@ static TideStatus write_specs(const char *path, int *fails_at)
 
 Test(safetensors, what_is_written_is_read)
 {
-    const char *path = in_dir("written.safetensors");
+    const char *path = in_folder("written.safetensors");
     TensorFile *f;
     TideType type;
 
@@ -281,10 +267,10 @@ Test(safetensors, what_is_written_is_read)
     tensor_file_close(f);
 }
 
-static int files_in_dir(void)
+static int files_in_folder(void)
 {
     int n = 0;
-    DIR *d = opendir(dir);
+    DIR *d = opendir(scratch_folder());
 
     for (struct dirent *e; (e = readdir(d));) n += e->d_name[0] != '.';
     closedir(d);
@@ -293,7 +279,7 @@ static int files_in_dir(void)
 
 Test(safetensors, a_failure_while_writing_leaves_the_old_file)
 {
-    const char *path = in_dir("kept.safetensors");
+    const char *path = in_folder("kept.safetensors");
     int third = 2;
     struct stat before, after;
 
@@ -303,9 +289,9 @@ Test(safetensors, a_failure_while_writing_leaves_the_old_file)
     cr_expect_str_eq(tide_message(tide), "tensor 2 is lost");
     cr_assert(!stat(path, &after));
     cr_expect(before.st_ino == after.st_ino && before.st_size == after.st_size);
-    cr_expect_eq(files_in_dir(), 1);
+    cr_expect_eq(files_in_folder(), 1);
     cr_expect_eq(write_specs("/dev/full", NULL), TIDE_IO);
-    cr_expect_eq(write_specs(in_dir("no/folder"), NULL), TIDE_IO);
+    cr_expect_eq(write_specs(in_folder("no/folder"), NULL), TIDE_IO);
 }
 
 /* ---- Damage ---------------------------------------------------------------------------------- */
@@ -332,11 +318,11 @@ Test(safetensors, a_file_cut_anywhere_is_refused)
 {
     unsigned char bytes[4096];
 
-    cr_assert(!write_specs(in_dir("a"), NULL));
-    size_t n = read_bytes(in_dir("a"), bytes, sizeof bytes);
+    cr_assert(!write_specs(in_folder("a"), NULL));
+    size_t n = read_bytes(in_folder("a"), bytes, sizeof bytes);
     for (size_t length = 0; length < n; length++) {
-        write_bytes(in_dir("b"), bytes, length);
-        cr_expect_eq(try_open(in_dir("b")), TIDE_BAD_FILE, "%zu of %zu bytes", length, n);
+        write_bytes(in_folder("b"), bytes, length);
+        cr_expect_eq(try_open(in_folder("b")), TIDE_BAD_FILE, "%zu of %zu bytes", length, n);
     }
 }
 
@@ -360,14 +346,14 @@ Test(safetensors, a_flipped_bit_leads_nowhere)
 {
     unsigned char bytes[4096];
 
-    cr_assert(!write_specs(in_dir("a"), NULL));
-    size_t n = read_bytes(in_dir("a"), bytes, sizeof bytes);
+    cr_assert(!write_specs(in_folder("a"), NULL));
+    size_t n = read_bytes(in_folder("a"), bytes, sizeof bytes);
     size_t header = 8 + bytes[0] + 256u * bytes[1];
     for (size_t i = 0; i < header; i++)
         for (int bit = 0; bit < 8; bit++) {
             bytes[i] ^= (unsigned char)(1 << bit);
-            write_bytes(in_dir("b"), bytes, n);
-            expect_inside(in_dir("b"), n);
+            write_bytes(in_folder("b"), bytes, n);
+            expect_inside(in_folder("b"), n);
             bytes[i] ^= (unsigned char)(1 << bit);
         }
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include "runtime/bound.h"
 #include "runtime/search.h"
+#include "tests/support/all_fates.h"
 #include "tests/support/paper.h"
 
 static Paper pp;
@@ -272,16 +273,9 @@ typedef struct Best {
 static Best brute_force(size_t limit)
 {
     Best best = { INFINITY, SIZE_MAX };
-    int n = facts->n_choices, all = 1;
 
-    for (int i = 0; i < n; i++) all *= 3;
-    for (int code = 0; code < all; code++) {
-        bool legal = true;
-        for (int i = 0, c = code; i < n; i++, c /= 3) {
-            fates[facts->choices[i]] = (TideFate)(TIDE_KEEP + c % 3);
-            legal = legal && fate_is_allowed(facts, facts->choices[i], fates[facts->choices[i]]);
-        }
-        if (!legal) continue;
+    for (int number = 0; number < all_fates_count(facts); number++) {
+        if (!all_fates_take(facts, number, fates)) continue;
         size_t peak = evaluate(e, fates, 0).peak;
         if (peak < best.least) best.least = peak;
         Score s = evaluate(e, fates, limit);

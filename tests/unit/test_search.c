@@ -6,6 +6,7 @@
 #include <string.h>
 #include "runtime/bound.h"
 #include "runtime/search.h"
+#include "tests/support/all_fates.h"
 #include "tests/support/paper.h"
 
 enum { ENOUGH = 1 << 16, LOCAL = 2000 }; /* evaluations: to try everything on paper; not to */
@@ -54,16 +55,9 @@ static size_t proven_least(void)
 static double fewest_seconds(size_t limit, size_t host_limit)
 {
     double best = INFINITY;
-    int n = facts->n_choices, all = 1;
 
-    for (int i = 0; i < n; i++) all *= 3;
-    for (int code = 0; code < all; code++) {
-        bool legal = true;
-        for (int i = 0, c = code; i < n; i++, c /= 3) {
-            fates[facts->choices[i]] = (TideFate)(TIDE_KEEP + c % 3);
-            legal = legal && fate_is_allowed(facts, facts->choices[i], fates[facts->choices[i]]);
-        }
-        if (!legal) continue;
+    for (int number = 0; number < all_fates_count(facts); number++) {
+        if (!all_fates_take(facts, number, fates)) continue;
         Score s = evaluate(e, fates, limit);
         if (s.excess <= 0 && s.host_bytes <= host_limit && s.seconds < best) best = s.seconds;
     }

@@ -6,24 +6,20 @@
 #include "models/text/loader.h"
 #include "models/text/text.h"
 #include "models/text/token_file.h"
+#include "tests/support/scratch_folder.h"
 
 static Tide *tide;
-static char folder[32];
 
 static void begin(void)
 {
-    strcpy(folder, "/tmp/tide-bin-XXXXXX");
-    cr_assert(mkdtemp(folder), "no folder can be made in /tmp");
+    scratch_folder_make();
     cr_assert(!tide_open("cpu", (TideDeviceOptions){ 0 }, &tide), "cpu: %s", tide_message(tide));
 }
 
 static void end(void)
 {
-    char command[64];
-
     tide_close(tide);
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    cr_expect_eq(system(command), 0);
+    scratch_folder_remove();
 }
 
 TestSuite(token_files, .init = begin, .fini = end);
@@ -54,7 +50,7 @@ static void write_bytes(const char *name, const unsigned char *bytes, size_t n)
 {
     char path[64];
 
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", scratch_folder(), name);
     FILE *f = fopen(path, "wb");
     cr_assert(f && fwrite(bytes, 1, n, f) == n && !fclose(f));
 }
@@ -66,14 +62,14 @@ static void write_file(const char *name, int32_t n, int32_t first)
     write_bytes(name, buffer, make_file((File){ 20240520, 1, 0, n, first, 2 }, buffer));
 }
 
-/* Open pattern below the folder, and validate on v.bin. */
+/* Open pattern below the scratch_folder(), and validate on v.bin. */
 static TideStatus open_at(const char *pattern, const char *validate, int window, int vocab, Text **out)
 {
     char train[64], other[64];
     TextSource source = { train, validate ? other : NULL, NULL, window, vocab };
 
-    snprintf(train, sizeof train, "%s/%s", folder, pattern);
-    snprintf(other, sizeof other, "%s/%s", folder, validate ? validate : "");
+    snprintf(train, sizeof train, "%s/%s", scratch_folder(), pattern);
+    snprintf(other, sizeof other, "%s/%s", scratch_folder(), validate ? validate : "");
     return text_open(tide, source, out);
 }
 

@@ -6,24 +6,20 @@
 #include "models/text/bpe.h"
 #include "models/text/token_file.h"
 #include "models/text/tokenizer.h"
+#include "tests/support/scratch_folder.h"
 
 static Tide *tide;
-static char folder[32];
 
 static void begin(void)
 {
-    strcpy(folder, "/tmp/tide-tok-XXXXXX");
-    cr_assert(mkdtemp(folder), "no folder can be made in /tmp");
+    scratch_folder_make();
     cr_assert(!tide_open("cpu", (TideDeviceOptions){ 0 }, &tide), "cpu: %s", tide_message(tide));
 }
 
 static void end(void)
 {
-    char command[64];
-
     tide_close(tide);
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    cr_expect_eq(system(command), 0);
+    scratch_folder_remove();
 }
 
 TestSuite(tokenizers, .init = begin, .fini = end);
@@ -202,7 +198,7 @@ Test(tokenizers, words_part_where_the_rule_says)
 
 static const char *write_as(const char *name, const void *bytes, size_t n, char path[64])
 {
-    snprintf(path, 64, "%s/%s", folder, name);
+    snprintf(path, 64, "%s/%s", scratch_folder(), name);
     FILE *f = fopen(path, "wb");
     cr_assert(f && fwrite(bytes, 1, n, f) == n && !fclose(f));
     return path;
@@ -234,7 +230,7 @@ static TideStatus open_own(const char *encoder, size_t n_encoder, const char *li
 
     write_as("encoder.json", encoder, n_encoder, a);
     write_as("vocab.bpe", lines, n_lines, b);
-    return tokenizer_open(tide, folder, k);
+    return tokenizer_open(tide, scratch_folder(), k);
 }
 
 Test(tokenizers, merges_go_by_rank_and_from_the_left)
@@ -411,11 +407,11 @@ Test(tokenizers, other_kinds_are_refused_with_advice)
     char path[64];
     Tokenizer *k = NULL;
 
-    cr_expect_eq(tokenizer_open(tide, folder, &k), TIDE_BAD_FILE);
+    cr_expect_eq(tokenizer_open(tide, scratch_folder(), &k), TIDE_BAD_FILE);
     cr_expect(strstr(tide_message(tide), "holds no tokenizer") && strstr(tide_message(tide), "token files"),
               "%s", tide_message(tide));
     write_as("tokenizer.json", "{}", 2, path);
-    cr_expect_eq(tokenizer_open(tide, folder, &k), TIDE_BAD_FILE);
+    cr_expect_eq(tokenizer_open(tide, scratch_folder(), &k), TIDE_BAD_FILE);
     cr_expect(strstr(tide_message(tide), "tokenizer.json") && strstr(tide_message(tide), "token files"), "%s",
               tide_message(tide));
     cr_expect_eq(tokenizer_open(tide, path, &k), TIDE_BAD_FILE);
